@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
     from pto.language.health import Health, health  # noqa: F401
     from pto.language.op import op  # noqa: F401
+    from pto.language.tile_operation import tile_op  # noqa: F401
     from pto.language.tune import Tuned, tune  # noqa: F401
     from pto.language.verify import verify  # noqa: F401
     from pto.ops.packed_weight import PackedWeight, pack_weight  # noqa: F401
@@ -52,6 +53,7 @@ _LATER = {
     "health": "pto.language.health",
     "load": "pto.container",
     "pack_weight": "pto.ops.packed_weight",
+    "tile_op": "pto.language.tile_operation",
     "tune": "pto.language.tune",
     "verify": "pto.language.verify",
 }

@@ -104,6 +104,15 @@ class GraphBuilder:
     def inline(self, body: Graph, inputs: list[int], free_symbol: int, /) -> tuple[list[int], int]:
         """(outputs, the next free symbol) of a graph's nodes, recorded here."""
 
+    def inline_tile(self, body: Graph, operands: list[int], /) -> int:
+        """The result of a tile operation's body on operands of one shape."""
+
+    def tile(self, name: str, operands: list[int], body: Graph | None) -> int:
+        """A user's operation of elements."""
+
+    def name(self, value: int, /) -> str:
+        """Of a parameter or a tile operation."""
+
     def guard_equal(self, a: Size, b: Size, because: str, /) -> None: ...
     def guard_nonempty(self, size: Size, because: str, /) -> None: ...
     def output(self, value: int, /) -> None: ...
@@ -179,6 +188,13 @@ def interpret(graph: Graph, inputs: list, operations: int = ..., elements: int =
 
 def interpret_with_bounds(graph: Graph, inputs: list) -> list:
     """As interpret, with how far compiled code may be off, an element."""
+
+def define_tile_operation(
+    name: str, parameters: list[str], text: str, file: str, line: int,
+    tolerance: dict[str, float], values: Callable[[list[bytes]], bytes],
+) -> None:  # fmt: skip
+    """A tile operation in C++: `tolerance` by the name of an element type; `values` takes a list of
+    the bytes of doubles, one for each parameter."""
 
 def first_difference(want: tuple, got: tuple, bounds: bytes | None = None) -> int | None:
     """The first element whose bits differ, or that lies outside its bound; or None. Both have one

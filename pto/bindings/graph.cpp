@@ -16,6 +16,7 @@
 #include "pto/ir/parse.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/tile_operation.hpp"
 #include "pto/ir/verify.hpp"
 
 namespace nb = nanobind;
@@ -162,7 +163,16 @@ void bind_bodies(nb::class_<GraphBuilder>& builder) {
             const auto outputs = inline_graph(b, body, std::move(inputs), &free_symbol);
             return nb::make_tuple(outputs, free_symbol);
           },
-          "(outputs, the next free symbol) of a graph's nodes, recorded here.");
+          "(outputs, the next free symbol) of a graph's nodes, recorded here.")
+      .def(
+          "inline_tile",
+          [](B& b, const Graph& body, std::vector<Value> operands) {
+            return inline_tile(b, body, operands);
+          },
+          "The result of a tile operation's body on operands of one shape.")
+      .def(
+          "name", [](const B& b, Value v) { return b.node(v).attributes.name; },
+          "Of a parameter or a tile operation.");
 }
 
 // Binds what programs use: parts, sizes, products and loops.
@@ -202,6 +212,14 @@ void bind_parts(nb::class_<GraphBuilder>& builder) {
           },
           "For the nodes that follow: (name, numbers, text) each.")
       .def("result", &B::result)
+      .def(
+          "tile",
+          [](B& b, std::string name, std::vector<Value> operands,
+             const std::optional<Graph>& body) {
+            return b.tile(std::move(name), std::move(operands),
+                          body ? std::make_shared<const Graph>(*body) : nullptr);
+          },
+          "name"_a, "operands"_a, "body"_a.none(), "A user's operation of elements.")
       .def("order_inputs", &B::order_inputs);
 }
 

@@ -68,6 +68,7 @@ NB_MODULE(_core, m) {
   bind_operator_shapes(m);
   bind_operators(m);
   bind_traces(m);
+  bind_tile_operations(m);
   bind_tasks(m);
   bind_host(m);
 }

@@ -28,6 +28,7 @@ void bind_operator_shapes(nanobind::module_& m);  // operator_shapes.cpp: shapes
 void bind_tasks(nanobind::module_& m);   // tasks.cpp: compiled sources, runs of the chip engine
 void bind_host(nanobind::module_& m);    // host.cpp: the host engine and its Python worker
 void bind_traces(nanobind::module_& m);  // traces.cpp: traces, simulated times, advice
+void bind_tile_operations(nanobind::module_& m);  // tile_operations.cpp: those in C++
 
 // Sets Python's error indicator to the class of pto/errors.py for this kind of error.
 void set_python_error(const Error& error);

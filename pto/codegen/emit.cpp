@@ -12,6 +12,7 @@
 #include "pto/codegen/region_plan.hpp"
 #include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/tile_operation.hpp"
 
 namespace pto {
 namespace {
@@ -55,6 +56,7 @@ class Emitter {
     writer_.line(std::string(is_program ? kProgramInclude : kKernelInclude));
     writer_.line("using namespace pto::isa;");
     writer_.line("using namespace pto::isa::region;");
+    for (const std::string& name : tile_codes_of(graph_)) print_tile_code(tile_code(name));
     if (is_program) {
       std::string text = program();
       return {std::move(text), std::move(spec_), std::move(outline_)};
@@ -69,6 +71,24 @@ class Emitter {
   }
 
  private:
+  // Prints a function around the user's text, whose lines keep their place in the user's file.
+  void print_tile_code(const TileCode& code) {
+    std::string types = "class Dst", parameters = "Dst& dst";
+    for (size_t i = 0; i < code.parameters.size(); ++i) {
+      const std::string type = "X" + std::to_string(i);
+      types += ", class " + type;
+      parameters += ", const " + type + "& " + code.parameters[i];
+    }
+    writer_.line("template <" + types + ">");
+    writer_.line("PTO_INLINE void user_" + code.name + "(" + parameters + ") {");
+    const std::string before = writer_.text();
+    writer_.block("#line " + std::to_string(code.location.line) + " " +
+                  cpp_string(code.location.file) + "\n" + code.text + "\n#line " +
+                  std::to_string(std::count(before.begin(), before.end(), '\n') +
+                                 std::count(code.text.begin(), code.text.end(), '\n') + 4) +
+                  " " + cpp_string(spec_.name + ".cpp") + "\n}\n");
+  }
+
   std::string program() {
     writer_.line("using namespace pto::isa::program;");
     keep_sizes_of_call(graph_, &spec_);
@@ -272,7 +292,9 @@ void keep_sizes_of_call(const Graph& graph, ProgramSpec* spec) {
 }
 
 Emitted emit(const Graph& graph, const std::vector<StrideClass>& strides, bool is_recorded) {
-  return Emitter(graph, strides, is_recorded).run();
+  Emitted emitted = Emitter(graph, strides, is_recorded).run();
+  emitted.tile_codes = tile_codes_of(graph);
+  return emitted;
 }
 
 }  // namespace pto

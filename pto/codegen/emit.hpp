@@ -33,6 +33,7 @@ struct Emitted {
   std::string text;
   ProgramSpec spec;
   Outline outline;
+  std::vector<std::string> tile_codes = {};  // operations of users whose C++ is in the text
 };
 
 // `strides` has one entry per tensor input; empty means all contiguous. `is_recorded`: as in

@@ -40,7 +40,9 @@ void print_instruction(const Node& node, const InstructionText& t, CodeWriter* w
   const OpcodeInfo& op = info(node.op);
   if (op.family == Family::Convert) return print_cast(node, t, w);
   w->line("auto " + t.name + " = make<" + compute_type(node.type.dtype) + ">(" + t.width + ");");
-  if (!t.divisor.empty())
+  if (node.op == Opcode::tile)
+    w->line("user_" + node.attributes.name + "(" + joined_operands(t) + ");");
+  else if (!t.divisor.empty())
     w->line("TDIVS(" + joined_operands(t) + ", " + t.divisor + ");");
   else if (op.family == Family::Compare)
     w->line("TCMP(" + joined_operands(t) + ", CmpMode::" + mode_name(op) + ");");

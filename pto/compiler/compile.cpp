@@ -6,6 +6,7 @@
 #include "pto/compiler/load.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/ir/print.hpp"
+#include "pto/ir/tile_operation.hpp"
 #include "pto/ir/verify.hpp"
 #include "pto/passes/pipeline.hpp"
 
@@ -47,10 +48,31 @@ void explain_interpreted(const Graph& graph, const ErrorText& reason,
                                   reason.what + "\n  why: " + reason.why);
 }
 
+// Throws the error of a user whose C++ text the compiler refused; returns where its lines name
+// none.
+void refuse_tile_code(const Emitted& emitted, const ErrorText& refused) {
+  for (const std::string& name : emitted.tile_codes) {
+    const Location line = tile_code(name).location;
+    if (refused.what.find(line.file + ":") == refused.what.npos) continue;
+    throw Error({name + ": the C++ compiler refused its text" +
+                     refused.what.substr(std::min(refused.what.find('\n'), refused.what.size())),
+                 "the text is compiled into each kernel that uses the operation, on tiles of a "
+                 "few vectors",
+                 "correct it, with instructions of pto/isa: docs/isa_quick.md"},
+                ErrorKind::Runtime)
+        .at(text(line));
+  }
+}
+
 std::shared_ptr<const Library> code_of(const Emitted& emitted, Target target,
                                        const CompileOptions& options) {
-  return load({emitted.spec.name, emitted.text, target}, options.interrupted,
-              options.cache_directory);
+  try {
+    return load({emitted.spec.name, emitted.text, target}, options.interrupted,
+                options.cache_directory);
+  } catch (const RefusedCode& error) {
+    refuse_tile_code(emitted, error.text());
+    throw;
+  }
 }
 
 std::shared_ptr<const Program> compile_emitted(Emitted emitted, const CompileOptions& options) {

@@ -316,6 +316,19 @@ Value GraphBuilder::result(Value of, int64_t index) {
   return add(std::move(node));
 }
 
+Value GraphBuilder::tile(std::string name, std::vector<Value> operands,
+                         std::shared_ptr<const Graph> body) {
+  return located([&] {
+    Dims shape;
+    for (const Value v : operands) shape = meet(Opcode::tile, shape, type(v).shape);
+    for (Value& v : operands) v = same_shape(v, shape);
+    Node node = make_node(Opcode::tile, std::move(operands));
+    node.attributes.name = std::move(name);
+    if (body != nullptr) node.attributes.bodies = {std::move(body)};
+    return add(std::move(node));
+  });
+}
+
 Value GraphBuilder::copy(const Node& node, std::vector<Value> operands) {
   Node twin = node;
   twin.operands = std::move(operands);

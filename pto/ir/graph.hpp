@@ -84,12 +84,12 @@ using Value = int;  // index of a node in its graph
 
 // Attributes of a node; only the fields that its operation names are set.
 struct Attributes {
-  std::string name;                                  // input, scalar
+  std::string name;                                  // input, scalar, tile
   std::variant<double, int64_t> value = 0.0;         // constant
   std::vector<int64_t> axes;                         // reduce, transpose, along
   int64_t index = 0;                                 // result
   Dim size;                                          // size, extent
-  std::vector<std::shared_ptr<const Graph>> bodies;  // of loop, repeat, branch, fused
+  std::vector<std::shared_ptr<const Graph>> bodies;  // of loop, repeat, branch, fused, tile
   friend bool operator==(const Attributes& a, const Attributes& b);  // bodies compare by content
 };
 
@@ -177,6 +177,8 @@ class GraphBuilder {
   Value branch(Value condition, std::vector<Value> operands, Graph then, Graph otherwise);
   Value fused(std::vector<Value> operands, Graph body);
   Value result(Value of, int64_t index);
+  // A user's operation of elements, which broadcasts; null: it is C++ (tile_operation.hpp).
+  Value tile(std::string name, std::vector<Value> operands, std::shared_ptr<const Graph> body);
 
   // Copies `node` with other operands (already values of this builder) and infers its type again.
   Value copy(const Node& node, std::vector<Value> operands);

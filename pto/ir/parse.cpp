@@ -281,13 +281,13 @@ class GraphReader {
   }
 
   void attributes(Node& node) {
-    if (in_.peek("graph")) {
-      require_takes(node, Field::Body, "a body");
-      while (in_.peek("graph"))
-        node.attributes.bodies.push_back(
-            std::make_shared<const Graph>(read_graph(in_, depth_ + 1)));
-    } else if (in_.take("{")) {
-      if (in_.peek("axes")) {
+    if (in_.take("{")) {
+      if (in_.peek("name")) {
+        require_takes(node, Field::Tile, "a name");
+        in_.expect("name");
+        in_.expect("=");
+        node.attributes.name = in_.name();
+      } else if (in_.peek("axes")) {
         require_takes(node, Field::Axes, "axes");
         in_.expect("axes");
         in_.expect("=");
@@ -312,6 +312,10 @@ class GraphReader {
       }
       in_.expect("}");
     }
+    if (in_.peek("graph") && operation(node.op).field != Field::Tile)
+      require_takes(node, Field::Body, "a body");
+    while (in_.peek("graph"))
+      node.attributes.bodies.push_back(std::make_shared<const Graph>(read_graph(in_, depth_ + 1)));
   }
 
   // Runs once the type is known: only then can a constant's value be read.

@@ -98,13 +98,19 @@ class Printer {
         return " {axes=[" + joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) +
                "]}";
       case Field::Body:
-        return joined(attributes.bodies, "", [&](const std::shared_ptr<const Graph>& body) {
-          return " " + Printer(*body, indent_ + "  ").print();
-        });
+        return bodies(attributes);
+      case Field::Tile:
+        return " {name=" + text_of_name(attributes.name) + "}" + bodies(attributes);
       case Field::None:
         break;
     }
     return "";
+  }
+
+  std::string bodies(const Attributes& attributes) const {
+    return joined(attributes.bodies, "", [&](const std::shared_ptr<const Graph>& body) {
+      return " " + Printer(*body, indent_ + "  ").print();
+    });
   }
 
   const Graph& graph_;

@@ -173,6 +173,20 @@ class Generator {
     return v;
   }
 
+  // Adds an operation of a user: the larger of x and -y, and a function of it.
+  Value defined_by_user() {
+    const DType dtype = random_.one_of(dtypes_);
+    const Value a = any_of(dtype), b = any_of(dtype);
+    if (!is_float(dtype)) return a;
+    GraphBuilder body("larger");
+    const Value y = body.input("y", dtype, {}), x = body.input("x", dtype, {});
+    Value found = body.binary(Opcode::maximum, x, body.unary(Opcode::neg, y));
+    found = body.binary(Opcode::sub, found, body.constant(2.0, dtype));
+    if (!options_.exact_only && random_.one_in(2)) found = body.unary(Opcode::tanh, found);
+    body.output(found);
+    return b_.tile("larger", {a, b}, std::make_shared<const Graph>(body.build()));
+  }
+
   // Joins a value or a summary with what f16 or bf16 keep of it, often as their difference.
   Value rounded() {
     const DType wide = random_.one_in(4) ? DType::F64 : DType::F32;
@@ -213,6 +227,7 @@ class Generator {
     if (options_.structure && random_.one_in(4)) return random_structure();
     if (random_.one_in(5)) return with_summary();
     if (!options_.exact_only && random_.one_in(6)) return rounded();
+    if (random_.one_in(16)) return defined_by_user();
     for (;;) {
       const Opcode op = random_.one_of(operations_);
       const DType dtype = random_.one_of(dtypes_);

@@ -97,11 +97,30 @@ class _Reverse:
                 (into,) = self.gradients(xs[:1])
                 self.found[operands[0]] = _INTO_PARTS[op](self.found[value], into, axes, *xs[1:])
             return
+        if op == "tile":
+            for x, part in zip(xs, self._of_tile(value, y, xs), strict=True):
+                if part is not None and self.reaches(x):
+                    self.add(x.value, part)
+            return
         if op not in _RULES:
             _refuse(op, self.trace.builder.location(value))
         for x, part in zip(xs, _RULES[op](self.found[value], y, axes, *xs), strict=False):
             if part is not None and self.reaches(x):
                 self.add(x.value, part)
+
+    def _of_tile(self, value: int, y: Tensor, xs: list[Tensor]) -> list[Tensor | None]:
+        """Asks a user's operation for its gradients, or differentiates its body."""
+        b, d = self.trace.builder, self.found[value]
+        name, bodies = b.name(value), b.bodies(value)
+        if name in TILE_GRADIENTS:
+            return TILE_GRADIENTS[name](d, y, xs)
+        if not bodies:
+            _refuse(name, b.location(value), "give it a grad")
+        result = _made(y, lambda b: b.inline_tile(bodies[0], [x.value for x in xs]))
+        different = list({x.value: x for x in xs}.values())
+        found = dict(zip((x.value for x in different), self.nested([(result, d)], different, {}),
+                         strict=True))  # fmt: skip
+        return [found.pop(x.value, None) for x in xs]
 
 
 class _Dependence:
@@ -123,12 +142,15 @@ class _Dependence:
         return self.known[value]
 
 
-def _refuse(op: str, location: str) -> None:
+def _refuse(
+    op: str, location: str,
+    fix: str = "give the operator a grad without it, or take no second derivative of it",
+) -> None:  # fmt: skip
     raise InvalidType(
         f"the derivative of {op} is not known",
         "automatic gradients pass through element-wise operations, products, moves of elements, "
         "writes, loops, branches, sums, amax, amin, sort and cumsum",
-        "give the operator a grad without it, or take no second derivative of it",
+        fix,
         location,
     )
 
@@ -284,4 +306,5 @@ _INTO_PARTS: dict[str, Callable[..., Tensor]] = {
     "view": lambda d, into, _, *at: _put(into, _part(into, d, at) + d, at),
     "gather": lambda d, into, axes, index: _along("scatter_add", axes[0], into, index, d),
 }
+TILE_GRADIENTS: dict[str, Callable[..., list]] = {}  # of tile_operation.py, by name
 _OF_BODIES = {"loop": loop_gradient, "repeat": loop_gradient, "branch": branch_gradient}

@@ -19,7 +19,7 @@ from pto import _core
 from pto.errors import InvalidType
 from pto.language.explanation import Explanation
 from pto.language.location import describe, user_line
-from pto.language.plan import Step
+from pto.language.plan import Step, name_of
 
 SMALL_BYTES = 64 << 10  # a kernel that moves less runs on one thread, and its call counts
 _MANY_EQUAL = 3  # kernels, from which on they look unrolled
@@ -101,7 +101,7 @@ def health(function: Any, /, *args: Any, **kwargs: Any) -> Health:
     equal = sum(count for count in kinds.values() if count > 1)
     return Health(
         name=found.graph.name,
-        operations=dict(Counter(node["op"] for node in nodes)),
+        operations=dict(Counter(name_of(node) for node in nodes)),
         depth=depth,
         width=width,
         fan_in=max((len(node["operands"]) for node in nodes), default=0),

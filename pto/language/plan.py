@@ -193,7 +193,7 @@ class Plan:
             value=one["value"],
             kind=kind,
             name=one["function"] or node["op"],
-            operations=tuple(n["op"] for n in inner if n["form"] != "constant"),
+            operations=tuple(_names_of(inner)),
             lines=tuple(dict.fromkeys(n["lines"][0] for n in about if n["lines"])),
             label=label_of(about),
             type=type_text(node["type"]),
@@ -316,6 +316,25 @@ def _between(first: list, second: list) -> str:
     if reduced:
         return f"the next kernel needs the whole of what this one reduces over {', '.join(reduced)}"
     return "the next kernel runs in a later stage of the same loops"
+
+
+def name_of(node: dict) -> str:
+    """Returns the operation of a node, or the user's that it belongs to."""
+    if node["op"] == "tile":
+        return node["name"]
+    return next((text for name, _, text in node["hints"] if name == "tile_op"), node["op"])
+
+
+def _names_of(nodes: list[dict]) -> Iterator[str]:
+    """The operations of a kernel; those of a user once for each line that calls them."""
+    last = None
+    for node in nodes:
+        if node["form"] == "constant":
+            continue
+        name = name_of(node)
+        if name == node["op"] or (name, node["lines"]) != last:
+            yield name
+        last = (name, node["lines"])
 
 
 def kind_of(node: dict) -> str:

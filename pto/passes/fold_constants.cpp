@@ -13,7 +13,7 @@ ElementNumber number_of(const Attributes& attributes) {
 }
 
 std::optional<Value> fold_node(GraphBuilder& b, const Node& node) {
-  if (!is_elementwise(node.op)) return std::nullopt;
+  if (!is_elementwise(node.op) || node.op == Opcode::tile) return std::nullopt;
   std::vector<ElementNumber> x;
   for (const Value v : node.operands) {
     if (b.node(v).op != Opcode::constant) return std::nullopt;

@@ -4,7 +4,8 @@
 //     Graph folded = fold_constants(graph);   // exp(0) becomes the constant 1
 //
 // In:   any graph.
-// Out:  no element-wise operation has only constant operands; results equal the interpreter's.
+// Out:  no element-wise operation but those of users has only constant operands; results equal the
+//       interpreter's.
 // Cost: a walk of the graph.
 //
 // Thread safety: pure function.

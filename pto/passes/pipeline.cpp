@@ -9,6 +9,7 @@
 #include "pto/ir/verify.hpp"
 #include "pto/passes/fold_constants.hpp"
 #include "pto/passes/fuse_regions.hpp"
+#include "pto/passes/inline_tile_operations.hpp"
 #include "pto/passes/move_broadcast_late.hpp"
 #include "pto/passes/pair_products.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
@@ -19,8 +20,11 @@ namespace pto {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"inline_tile_operations", inline_tile_operations,
+     "first: all others see what operations of users do"},
     {"move_broadcast_late", move_broadcast_late,
-     "first: arithmetic on constants becomes arithmetic on scalars, which folding sees"},
+     "first of the rewrites: arithmetic on constants becomes arithmetic on scalars, which folding "
+     "sees"},
     {"fold_constants", fold_constants, "before the algebra, which looks for 0 and 1"},
     {"simplify_algebra", simplify_algebra, "on folded constants"},
     {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },

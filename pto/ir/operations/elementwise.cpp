@@ -58,12 +58,6 @@ std::vector<Bounded> evaluate_elements(Evaluation& in, const Node& node) {
   return one_result(std::move(out));
 }
 
-AxisMap same_map(const Node&, const Dims&, const AxisMap& map) { return map; }
-
-bool rows_of_elements(const RowsOf& rows) {
-  return rows.all_mapped && rows.many.attributes == rows.one.attributes;
-}
-
 // Functions of vectors: 3 and 5 are 2 and 4 ULP of ours and the rounding of the reference.
 constexpr Facts function(ErrorGrowth growth) {
   return {.is_expensive = true, .ulps = 3, .ulps_f64 = 5, .growth = growth};

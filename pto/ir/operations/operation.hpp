@@ -29,7 +29,8 @@ struct Bounded;    // interpret.hpp
 using Operands = std::vector<const Node*>;
 
 // A field of Attributes that a node has and its text shows: {value=0.5}, {axes=[0, 2]}, a graph.
-enum class Field : uint8_t { None, Value, Axes, Index, Size, Body };
+// Tile: a name, and at most one graph.
+enum class Field : uint8_t { None, Value, Axes, Index, Size, Body, Tile };
 
 // Code generation makes this of a node.
 enum class KernelForm : uint8_t {

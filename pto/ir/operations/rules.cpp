@@ -63,6 +63,12 @@ void add_fits(std::vector<SizePair>& pairs, const Dims& from, const Dims& to) {
     pairs.push_back({from[from.size() - 1 - i], to[to.size() - 1 - i], true});
 }
 
+AxisMap same_map(const Node&, const Dims&, const AxisMap& map) { return map; }
+
+bool rows_of_elements(const RowsOf& rows) {
+  return rows.all_mapped && rows.many.attributes == rows.one.attributes;
+}
+
 bool has_axes_behind_batch(const RowsOf& rows) {
   const auto rank = [](const Node& node) { return static_cast<int64_t>(node.type.shape.size()); };
   const int64_t ahead = rank(rows.many) - rank(rows.one);
