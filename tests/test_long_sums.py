@@ -90,3 +90,23 @@ def test_norms_of_long_axes_keep_their_digits():
     torch.testing.assert_close(softmax[0, 1].item(), 1 / count, rtol=2e-5, atol=0)
     assert abs(layer_norm[0, 0].item() + 1) < 2e-5
     assert abs(rms_norm[0, 1].item() - 1) < 2e-5
+
+
+@pto.jit
+def tower(x):
+    for _ in range(8):
+        centred = x - pto.mean(x, -1, keepdim=True)
+        x = x + pto.tanh(centred * pto.rsqrt(pto.mean(centred * centred, -1, keepdim=True) + 1e-5))
+    return x
+
+
+@pytest.mark.parametrize("shape", [(3, 1000), (2, 40000), (5, 1), (2, 0)])
+def test_a_chain_of_norms_computes_each_function_once_on_short_and_long_rows(shape):
+    """A long row's values exceed 64 KB of scratch memory, where other kernels compute again."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(7))
+    want = x.double()
+    for _ in range(8):
+        centred = want - want.mean(-1, keepdim=True)
+        want = want + torch.tanh(centred * torch.rsqrt(centred.square().mean(-1, True) + 1e-5))
+    torch.testing.assert_close(tower(x).double(), want, rtol=1e-4, atol=1e-4)
+    assert shape != (3, 1000) or str(tower.explain(x)).count("TTANH") == 8

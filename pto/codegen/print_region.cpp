@@ -35,7 +35,8 @@ class RegionFunction {
 
   RegionText print() {
     const std::string first = loops_.print(true);
-    const std::string second = plan_.buffers.empty() ? "" : loops_.print(false);
+    const bool has_choice = !plan_.buffers.empty() && !plan_.needs_buffers;
+    const std::string second = has_choice ? loops_.print(false) : "";
     w_.line("");
     w_.open(std::string(request_.is_inner ? "static" : "extern \"C\" PTO_EXPORT") + " int32_t " +
             request_.function + "(const pto_args* args) {");
@@ -106,28 +107,28 @@ class RegionFunction {
   }
 
   // A row that fits the scratch memory keeps its buffered values there; a longer one computes
-  // again.
+  // again, unless that is too often.
   void print_buffered(const std::string& with, const std::string& without) {
     w_.line("const int64_t row = " + cpp_size(plan_.row_size()) + ";");
     std::string bytes;
-    for (const RowBuffer& b : plan_.buffers)
-      bytes += (bytes.empty() ? "sizeof(" : " + sizeof(") + buffer_type(b) + ")";
-    w_.line("char* const buffer = row_buffer(args, row, " + bytes + ");");
+    for (const DType dtype : plan_.rows_of_scratch)
+      bytes += (bytes.empty() ? "sizeof(" : " + sizeof(") + compute_type(dtype) + ")";
+    w_.line("char* const buffer = row_buffer(args, row, " + bytes +
+            (without.empty() ? ", true);" : ");"));
     w_.open("if (buffer) {");
     std::string before = "buffer";
-    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
-      const std::string type = buffer_type(plan_.buffers[b]), name = "b" + std::to_string(b);
+    for (size_t b = 0; b < plan_.rows_of_scratch.size(); ++b) {
+      const std::string type = compute_type(plan_.rows_of_scratch[b]);
+      const std::string name = "b" + std::to_string(b);
       w_.line(type + "* const " + name + " = reinterpret_cast<" + type + "*>(" + before + ");");
       before = name + " + padded_row(row)";
     }
     w_.block(with);
     w_.close("} else {");
+    if (without.empty())
+      w_.line("return args->services->fail(args->services, \"no memory for a row's values\");");
     w_.block(without);
     w_.line("}");
-  }
-
-  std::string buffer_type(const RowBuffer& b) const {
-    return compute_type(body_[plan_.at(b.instance).value].type.dtype);
   }
 
   const Graph& body_;

@@ -186,10 +186,12 @@ void RegionBody::print_row_sweep(int sweep) {
   if (sweep == std::max(0, plan_.sweeps - 2)) print_prefetch();
   for (int i : reductions) add_to_accumulator(i);
   print_stores(sweep);
-  for (size_t b = 0; b < plan_.buffers.size(); ++b)
-    if (buffered_ && plan_.buffers[b].from == sweep)
-      w_.line("store(w, " + numbered("b", static_cast<int64_t>(b)) + " + " + row_position() +
-              "j, " + tile(plan_.buffers[b].instance) + ", false);");
+  std::vector<std::string> stores;  // behind all loads: they may go to rows that this sweep reads
+  for (const RowBuffer& b : plan_.buffers)
+    if (buffered_ && b.from == sweep)
+      stores.push_back("store(w, " + numbered("b", static_cast<int64_t>(b.row)) + " + " +
+                       row_position() + "j, " + tile(b.instance) + ", false);");
+  for (const std::string& store : stores) w_.line(store);
   scopes_.pop_back();
   sweep_ = -1;
   width_ = "Row{}";
@@ -377,8 +379,9 @@ void RegionBody::define(int i, const std::string& name) {
   const Instance& instance = plan_.at(i);
   const int buffer = buffered_ ? buffer_of(i) : -1;
   if (buffer >= 0 && sweep_ > plan_.buffers[static_cast<size_t>(buffer)].from)
-    w_.line("auto " + name + " = load<" + type_of(i) + ">(w, " + numbered("b", buffer) + " + " +
-            row_position() + "j);");
+    w_.line("auto " + name + " = load<" + type_of(i) + ">(w, " +
+            numbered("b", static_cast<int64_t>(plan_.buffers[static_cast<size_t>(buffer)].row)) +
+            " + " + row_position() + "j);");
   else if (instance.input >= 0)
     define_load(i, name);
   else if (is_literal(i))

@@ -211,6 +211,41 @@ class Planner {
           plan_.buffers.push_back({i, computed.at(i)});
       }
     }
+    share_rows();
+  }
+
+  // Gives each buffer a row whose last reader has come, of its element type.
+  void share_rows() {
+    constexpr size_t kOften = 2;
+    std::map<int, int> last;  // instance -> the last sweep that reads its buffer
+    size_t with_buffers = 0, without = 0;
+    for (int sweep = 0; sweep < plan_.sweeps; ++sweep) {
+      const auto is_kept = [&](int i) {
+        return std::any_of(plan_.buffers.begin(), plan_.buffers.end(), [&](const RowBuffer& b) {
+          return b.instance == i && b.from < sweep;
+        });
+      };
+      const std::vector<int> computed = plan_.needed(plan_.roots(sweep), is_kept);
+      for (int i : computed)
+        if (is_kept(i)) last[i] = sweep;
+      with_buffers += computed.size();
+      without += plan_.needed(plan_.roots(sweep), [](int) { return false; }).size();
+    }
+    plan_.needs_buffers = without > kOften * with_buffers;
+    std::stable_sort(plan_.buffers.begin(), plan_.buffers.end(),
+                     [](const RowBuffer& a, const RowBuffer& b) { return a.from < b.from; });
+    std::vector<int> busy;  // until this sweep
+    for (RowBuffer& b : plan_.buffers) {
+      const DType dtype = body_[plan_.at(b.instance).value].type.dtype;
+      while (b.row < busy.size() &&
+             (plan_.rows_of_scratch[b.row] != dtype || busy[b.row] > b.from))
+        ++b.row;
+      if (b.row == busy.size()) {
+        busy.push_back(0);
+        plan_.rows_of_scratch.push_back(dtype);
+      }
+      busy[b.row] = last.at(b.instance);
+    }
   }
 
   const Graph& body_;

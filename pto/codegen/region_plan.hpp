@@ -63,10 +63,12 @@ struct RegionOutput {
   std::vector<AxisAccess> accesses;  // one per axis
 };
 
-// An expensive value that sweep `from` keeps in a row buffer for later sweeps.
+// An expensive value that sweep `from` keeps in a row of scratch memory for later sweeps. The last
+// sweep that reads a row may fill it anew: it reads all of a tile before it stores one.
 struct RowBuffer {
   int instance;
   int from;
+  size_t row = 0;  // its place among RegionPlan::rows_of_scratch
 };
 
 struct RegionPlan {
@@ -74,6 +76,8 @@ struct RegionPlan {
   std::vector<Instance> instances;    // operands before users
   std::vector<RegionOutput> outputs;  // in the order of the body's outputs
   std::vector<RowBuffer> buffers;
+  std::vector<DType> rows_of_scratch;  // the element types of the rows that buffers share
+  bool needs_buffers = false;          // without them the region computes most of its values often
   int sweeps = 1;
   bool rows = false;  // the last axis is inner: vectors run along the reduced axis
 

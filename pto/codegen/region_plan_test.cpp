@@ -40,6 +40,43 @@ TEST(RegionPlan, axes_merge_only_where_every_tensor_is_dense) {
   EXPECT_EQ(plan(kSoftmax, {kRows}), "s0 s1 (s2); 3; 1; s0*s1");
 }
 
+// A chain of blocks x + exp(x - max(x)), each of a value that the one before it computes.
+Graph chain(int blocks) {
+  GraphBuilder b("chain");
+  Value x = b.input("x", DType::F32, {Dim::symbol(0), Dim::symbol(1)});
+  for (int i = 0; i < blocks; ++i) {
+    const Value top = b.reduce(Opcode::amax, x, {1});
+    x = b.binary(Opcode::add, x, b.unary(Opcode::exp, b.binary(Opcode::sub, x, top)));
+  }
+  b.output(x);
+  return b.build();
+}
+
+TEST(RegionPlan, buffers_share_a_row_once_its_last_reader_has_come) {
+  const RegionPlan p = plan_region(chain(8), {kDense});
+  EXPECT_GE(p.buffers.size(), 7u);
+  EXPECT_LE(p.rows_of_scratch.size(), 2u);
+  for (const RowBuffer& a : p.buffers)
+    for (const RowBuffer& b : p.buffers) {
+      if (a.row != b.row || a.from >= b.from) continue;
+      // Nothing that is computed behind b's sweep reads a.
+      for (int sweep = b.from + 1; sweep < p.sweeps; ++sweep) {
+        const auto is_kept = [&](int i) {
+          for (const RowBuffer& c : p.buffers)
+            if (c.instance == i && c.from < sweep) return true;
+          return false;
+        };
+        for (const int i : p.needed(p.roots(sweep), is_kept)) EXPECT_NE(i, a.instance);
+      }
+    }
+}
+
+TEST(RegionPlan, only_a_chain_that_would_be_computed_often_needs_its_buffers) {
+  EXPECT_FALSE(plan_region(parse(kSoftmax), {kDense}).needs_buffers);
+  EXPECT_FALSE(plan_region(chain(2), {kDense}).needs_buffers);
+  EXPECT_TRUE(plan_region(chain(12), {kDense}).needs_buffers);
+}
+
 TEST(RegionPlan, dense_elementwise_operands_of_one_shape_are_one_axis) {
   constexpr const char* kAdd = R"(graph add(%x: f32[s0, s1], %y: f32[s0, s1]) -> (f32[s0, s1]) {
     %0 = add(%x, %y) : f32[s0, s1]

@@ -294,12 +294,13 @@ PTO_INLINE void prefetch(Rest, const T*) {}
 
 PTO_INLINE int64_t padded_row(int64_t row) { return (row + kStep - 1) / kStep * kStep; }
 
-// Takes scratch memory for a row of values, `bytes` for each element of the row; null where that is
-// more than 64 KB.
-PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes) {
+// Takes scratch memory for a row of values, `bytes` for each element of the row; null where there
+// is none, or, unless it is needed, where that is more than 64 KB.
+PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes,
+                            bool is_needed = false) {
   constexpr int64_t kMostBytes = 64 << 10;
   const int64_t needed = padded_row(row) * bytes;
-  if (needed > kMostBytes) return nullptr;
+  if (needed > kMostBytes && !is_needed) return nullptr;
   return static_cast<char*>(args->services->scratch(args->services, size_t(needed)));
 }
 
