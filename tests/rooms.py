@@ -41,7 +41,7 @@ BUDGETS = {
     "base": 1485,
     "bench": 1224,
     "bindings": 4830,
-    "codegen": 3300,
+    "codegen": 3370,
     "compat": 2570,
     "compiler": 2090,
     "device": 465,
