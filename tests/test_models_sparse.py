@@ -274,4 +274,4 @@ def test_a_decode_step_is_one_launch_that_writes_its_caches_in_place():
     assert found.cpp.count('extern "C"') == 1
     names = ["kv_cache", "kr_cache", "kv_scale", "k_cache", "k_scale"]
     assert [name for _, name in found.memory.in_place] == names
-    assert len([one for one in found.every_step() if one.kind == "product"]) == 12
+    assert len([one for one in found.every_step() if one.kind == "product"]) == 13

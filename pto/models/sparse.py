@@ -2,7 +2,6 @@
 """Attention over the keys that an indexer selected, in the latent form of DeepSeek V3.2."""
 
 import math
-from typing import Any
 
 from pto.language.control import loop
 from pto.language.dtypes import bf16, f32, i64
@@ -15,7 +14,6 @@ from pto.language.matrix import matmul
 from pto.language.nn import softmax
 from pto.language.op import op
 from pto.language.reduce import amax
-from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import min
 from pto.models.formulas import per_sequence, require_shapes, sizes_of
@@ -24,13 +22,15 @@ AT_ONCE = 256  # selected keys whose rows are in the second cache until they are
 
 
 @jit
-def attended(q, kv, kr, k_scale, indices, table, lengths, page, scale):
+def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, scale):
     """[t, heads, latent], bf16: softmax(scale * q k) v over the selected keys of each query.
 
-    kv, kr and k_scale (none: kv is v) have a row for each place of the cache; k = [v | kr].
+    q = [q_nope | q_rope] and k = [v | kr]; kv, kr and k_scale (none: kv is v) have a row for each
+    place of the cache.
     """
-    (t, heads, width), latent = q.shape, kv.shape[1]
-    per = per_sequence(q, lengths)
+    t, heads, latent = q_nope.shape
+    per = per_sequence(q_nope, lengths)
+    groups = 1 if k_scale is None else k_scale.shape[1]
     out = zeros([t, heads, latent], bf16)
     for i in loop(t):
         n, pages = lengths[i // per], table[i // per]
@@ -40,28 +40,23 @@ def attended(q, kv, kr, k_scale, indices, table, lengths, page, scale):
         if count > 0:
             places = cast(where(is_key, indices[i], 0)[:count], i64)
             rows = cast(pages[places // page], i64) * page + places % page
-            k, s = tensor([rows.shape[0], width], bf16), tensor([heads, rows.shape[0]])
+            v = tensor([rows.shape[0], groups, latent // groups], bf16)
+            s = tensor([heads, rows.shape[0]])
             for j in loop((count + (AT_ONCE - 1)) // AT_ONCE):
                 first = j * AT_ONCE
                 size = min(AT_ONCE, count - first)
                 own = rows[first : first + size]
-                k[first : first + size, :latent] = _values(kv[own], k_scale, own)
-                k[first : first + size, latent:] = kr[own]
-                scores = matmul(q[i], k[first : first + size], f32, b_trans=True)
+                part = kv[own].reshape(own.shape[0], groups, latent // groups)
+                if k_scale is not None:
+                    part = cast(cast(part, f32) * k_scale[own][:, :, None], bf16)
+                v[first : first + size] = part
+                k = v[first : first + size].reshape(own.shape[0], latent)
+                scores = matmul(q_nope[i], k, f32, b_trans=True)
+                scores = scores + matmul(q_rope[i], kr[own], f32, b_trans=True)
                 is_there = is_key[first : first + size]
                 s[:, first : first + size] = where(is_there, scores * scale, -math.inf)
-            out[i] = matmul(cast(softmax(s), bf16), k[:, :latent])
+            out[i] = matmul(cast(softmax(s), bf16), v.reshape(rows.shape[0], latent))
     return out
-
-
-def _values(rows: Tensor, k_scale: Any, places: Tensor) -> Tensor:
-    """bf16 of these rows, of bytes times the scale of each group."""
-    if k_scale is None:
-        return rows
-    scales = k_scale[places]
-    groups = scales.shape[1]
-    parts = rows.reshape(rows.shape[0], groups, rows.shape[1] // groups)
-    return cast(cast(parts, f32) * scales[:, :, None], bf16).reshape(rows.shape)
 
 
 @op(
@@ -75,10 +70,10 @@ class SparseAttention:
 
     def build(q_nope, q_rope, kv_cache, kr_cache, k_scale, indices, lengths, table, scale):
         pages, page, _, groups = sizes_of("k_scale", k_scale, 4)
-        q = _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
+        _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
         require_shapes(k_scale=(k_scale, (*kv_cache.shape[:3], groups)))
         flat = [x.reshape(pages * page, x.shape[3]) for x in (kv_cache, kr_cache, k_scale)]
-        return attended(q, *flat, indices, table, lengths, page, scale)
+        return attended(q_nope, q_rope, *flat, indices, table, lengths, page, scale)
 
 
 @op(
@@ -91,14 +86,14 @@ class SparseAttentionBf16:
     types = "(bf16, bf16, bf16, bf16, K, I, J) -> bf16 where K: i32 i64, I: i32 i64, J: i32 i64"
 
     def build(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table, scale):
-        q = _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
+        _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
         pages, page, *_ = kv_cache.shape
         flat = [x.reshape(pages * page, x.shape[3]) for x in (kv_cache, kr_cache)]
-        return attended(q, *flat, None, indices, table, lengths, page, scale)
+        return attended(q_nope, q_rope, *flat, None, indices, table, lengths, page, scale)
 
 
 def _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table):
-    """States the shapes that both forms have; returns [q_nope, q_rope], which lie together."""
+    """States the shapes that both forms have."""
     (t, heads, latent), (_, _, rope) = sizes_of("q_nope", q_nope, 3), sizes_of("q_rope", q_rope, 3)
     (pages, page, *_), (b,) = sizes_of("kv_cache", kv_cache, 4), sizes_of("lengths", lengths, 1)
     (_, chosen), (_, most) = sizes_of("indices", indices, 2), sizes_of("table", table, 2)
@@ -107,6 +102,3 @@ def _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table):
         kr_cache=(kr_cache, (pages, page, 1, rope)), indices=(indices, (t, chosen)),
         table=(table, (b, most)),
     )  # fmt: skip
-    q = tensor([t, heads, latent + rope], bf16)
-    q[..., :latent], q[..., latent:] = q_nope, q_rope
-    return q
