@@ -38,7 +38,8 @@ def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, sca
         last = amax(where(is_key, arange(indices.shape[1]) + 1, 0))
         count = min(last, indices.shape[1])  # says the compiler the most that it can be
         if count > 0:
-            places = cast(where(is_key, indices[i], 0)[:count], i64)
+            chosen = indices[i, count - 1]  # stands for those that are none
+            places = cast(where(is_key, indices[i], chosen)[:count], i64)
             rows = cast(pages[places // page], i64) * page + places % page
             v = tensor([rows.shape[0], groups, latent // groups], bf16)
             s = tensor([heads, rows.shape[0]])
