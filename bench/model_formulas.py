@@ -434,3 +434,43 @@ def paged_attention(q, keys, values, table, lengths, k_scale=None, v_scale=None)
             q[i, first:].transpose(0, 1)[None], k[None], v[None], seen, enable_gqa=True
         )[0].transpose(0, 1)
     return made
+
+
+def qwen3_arguments(lengths, queries, heads, key_heads, d, page, dtype=BF16):
+    """Arguments of qwen3_attention, for sequences of these lengths with their queries."""
+    b = len(lengths)
+    _, keys, values, table, ends = paged_arguments(lengths, 1, heads, key_heads, d, page, dtype)
+    places = ends[:, None] - queries + torch.arange(queries)
+    slots = table.gather(1, places.clamp(0) // page) * page + places % page
+    angles = torch.rand(b, queries, d) * 6
+    new = [torch.randn(b, queries, n, d) for n in (heads, key_heads, key_heads)]
+    rest = [torch.rand(d) + 0.5, torch.rand(d) + 0.5, angles.cos(), angles.sin()]
+    given = [x.to(dtype) for x in (*new, *rest)]
+    return [*given, keys, values, torch.where(places < 0, -1, slots), table, ends]
+
+
+def qwen3_attention(q, k, v, gamma_q, gamma_k, cos, sin, keys, values, slots, table, lengths):
+    """Norm, turn, scatter; then each sequence gathers its keys. log_sums are f64 with f64."""
+
+    def turned(x, gamma):
+        wide = x if x.dtype == torch.float64 else x.float()
+        normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * gamma
+        normed = normed.to(x.dtype)
+        half = x.shape[-1] // 2
+        other = torch.cat([-normed[..., half:], normed[..., :half]], -1)
+        return (normed * cos[:, :, None] + other * sin[:, :, None]).to(x.dtype)
+
+    is_new = slots.flatten() >= 0
+    scatter(keys, slots.flatten()[is_new], turned(k, gamma_k).flatten(0, 1)[is_new])
+    scatter(values, slots.flatten()[is_new], v.flatten(0, 1)[is_new])
+    q, (b, s, heads, d) = turned(q, gamma_q), q.shape
+    result, log_sums = torch.zeros_like(q), torch.full((b, s, heads), -torch.inf, dtype=q.dtype)
+    for i, n in enumerate(lengths.tolist()):
+        k, v = (gathered(x, table[i], n) for x in (keys, values))
+        k, v = (x.repeat_interleave(heads // x.shape[0], 0) for x in (k, v))
+        scores = q[i].transpose(0, 1) @ k.mT * d**-0.5
+        seen = torch.ones(s, n, dtype=torch.bool).tril(n - s)
+        scores = scores.masked_fill(~seen, -torch.inf)
+        result[i] = (scores.softmax(-1).nan_to_num() @ v).transpose(0, 1)
+        log_sums[i] = scores.logsumexp(-1).T
+    return result, log_sums

@@ -209,3 +209,25 @@ def paged_attention(setting: Setting):
     heads, key_heads, d, _ = sizes
     keys = 2 * sum(lengths) * d
     yield from limits(setting, keys * key_heads * arguments[1].element_size(), bf16=keys * heads)
+
+
+@case("qwen3_attention", sizes=[(8, 1, 4096), (1, 1024, 1024)], dtypes=["bf16"])
+def qwen3_attention(setting: Setting):
+    """Sizes are sequences, queries of each and the most keys; one has half of it at least."""
+    sequences, queries, longest = setting.size
+    lengths = torch.linspace(longest, longest // 2, sequences).long().tolist()
+    heads, key_heads, d = 32, 4, 128
+    arguments = formulas.qwen3_arguments(lengths, queries, heads, key_heads, d, 128)
+
+    def of(formula):
+        given = [x.clone() for x in arguments]
+        return lambda: formula(*given)
+
+    yield "pto", of(models.qwen3_attention)
+    yield "torch", of(formulas.qwen3_attention)
+    right = formulas.qwen3_attention(
+        *(x.double() if x.is_floating_point() else x for x in arguments)
+    )
+    yield Everything(right, (WITHIN[torch.bfloat16],) * 2)
+    pairs = sum(queries * n - queries * (queries - 1) // 2 for n in lengths)
+    yield from limits(setting, 4 * sum(lengths) * key_heads * d, bf16=2 * pairs * heads * d)

@@ -2,7 +2,7 @@
 """The formulas that operators of models share, in traced functions.
 
     values, scale = q8(h)                      # i8 [..., d] and f32 [..., 1]
-    turn(h[..., :32], h[..., 32:64], cos, sin, out)      # writes bf16
+    turn(h[..., :32], h[..., 32:64], cos, sin, out)      # rounds to the type of out
 
 Numbers of bf16 are computed in f32 and rounded to nearest even where a formula says bf16.
 Thread safety: as a trace.
@@ -12,7 +12,7 @@ from typing import Any
 
 from pto.errors import InvalidValue
 from pto.language.casting import CastMode, cast
-from pto.language.dtypes import bf16, f32, f64, i8
+from pto.language.dtypes import f32, f64, i8
 from pto.language.elementwise import abs, rsqrt, square, where
 from pto.language.infer import Size
 from pto.language.reduce import amax, mean
@@ -34,20 +34,20 @@ def q8(v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def turn(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor, out: Tensor) -> None:
-    """Writes [first, second] * cos + [-second, first] * sin as bf16 into the first elements of
-    out, all else f32. cos and sin broadcast to the whole."""
+    """Writes [first, second] * cos + [-second, first] * sin into the first elements of out, as its
+    type, all else f32. cos and sin broadcast to the whole."""
     half = cos.shape[-1] // 2
     low = first * cos[..., :half] - second * sin[..., :half]
     high = second * cos[..., half : 2 * half] + first * sin[..., half : 2 * half]
-    out[..., :half] = plain_cast(low, bf16)
-    out[..., half : 2 * half] = plain_cast(high, bf16)
+    out[..., :half] = plain_cast(low, out.dtype)
+    out[..., half : 2 * half] = plain_cast(high, out.dtype)
 
 
 def rms_norm(v: Tensor, gamma: Tensor) -> Tensor:
-    """bf16 of v * rsqrt(mean(v^2)) * gamma along rows; v is bf16."""
-    v = plain_cast(v, f32)
-    scale = rsqrt(mean(square(v), -1, True) + EPS)
-    return plain_cast(v * scale * plain_cast(gamma, f32), bf16)
+    """v * rsqrt(mean(v^2)) * gamma along rows, in f32, as the type of v."""
+    wide = plain_cast(v, f32)
+    scale = rsqrt(mean(square(wide), -1, True) + EPS)
+    return plain_cast(wide * scale * plain_cast(gamma, f32), v.dtype)
 
 
 def layer_norm(v: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of Qwen3: normed and turned queries and keys, a paged cache, causal; prefill and decode
+are one program. Some queries meet some keys at a time (paged.py)."""
+
+import math
+from typing import Any
+
+from pto.language.control import loop
+from pto.language.dtypes import f32
+from pto.language.elementwise import log, where
+from pto.language.fill import full, zeros
+from pto.language.generated import arange
+from pto.language.jit import jit
+from pto.language.local import tensor
+from pto.language.op import op
+from pto.language.selection import scatter_update
+from pto.language.tensor import Tensor
+from pto.language.types import cast
+from pto.language.whole import max, min
+from pto.models.formulas import require_shapes, rms_norm, rsqrt_of, sizes_of, turn
+from pto.models.paged import BLOCK, more_keys, no_keys, outputs, rows_of, scores_of
+
+QUERIES = 32  # tokens at a time
+
+
+def _turned(x: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """rope_half of the RMSNorm of each head, [b, s, heads, d]."""
+    normed, out, half = cast(rms_norm(x, gamma), f32), tensor(x.shape, x.dtype), x.shape[-1] // 2
+    cos, sin = (cast(one, f32)[:, :, None] for one in (cos, sin))
+    turn(normed[..., :half], normed[..., half:], cos, sin, out)
+    return out
+
+
+def _by_heads(x: Tensor, of_keys: Any) -> Tensor:
+    """[heads of keys, tokens * group, ...] of [tokens, heads, ...]."""
+    tokens, heads, *rest = x.shape
+    split = x.reshape(tokens, of_keys, heads // of_keys, *rest).transpose(0, 1)
+    return split.reshape(of_keys, tokens * (heads // of_keys), *rest)
+
+
+def _by_tokens(x: Tensor, tokens: Any) -> Tensor:
+    """_by_heads backwards."""
+    of_keys, rows, *rest = x.shape
+    split = x.reshape(of_keys, tokens, rows // tokens, *rest).transpose(0, 1)
+    return split.reshape(tokens, of_keys * (rows // tokens), *rest)
+
+
+@jit
+def causal(q, keys, values, table, lengths, scale):
+    """(result [b, s, heads, d], log_sums [b, s, heads]); blocks of queries go side by side."""
+    (b, s, heads, d), (_, page, of_keys, _) = q.shape, keys.shape
+    width, some = min(s, QUERIES), max(1, BLOCK // page)
+    blocks = (s + width - 1) // max(width, 1)
+    made = zeros([b * blocks, width, heads, d], q.dtype)
+    sums = full([b * blocks, width, heads], -math.inf)
+    for t in loop(b * blocks):
+        i, start = t // blocks, t % blocks * width
+        n, tokens = lengths[i], min(width, s - start)
+        first = n - s + 1 + start  # how many keys the first query sees
+        end = max(first + tokens - 1, 0)
+        pages = (end + page - 1) // page
+        mine = q[i, start : start + tokens]
+        rows = _by_heads(mine, of_keys)
+        sees = first + arange(rows.shape[1]) // (heads // of_keys)
+        most, total, out = no_keys(rows)
+        for j in loop((pages + some - 1) // some):
+            begin = j * some * page
+            these = table[i, j * some : min(j * some + some, pages)]
+            size = min(some * page, end - begin)
+            k, v = (rows_of(one, these, size) for one in (keys, values))
+            scores = scores_of(rows, k, scale)
+            if begin + size > first:
+                place = begin + arange(k.shape[0])
+                scores = where(place[None, :] < sees[:, None], scores, -math.inf)
+            most, total, out = more_keys(scores, v, most, total, out)
+        made[t, :tokens] = _by_tokens(cast(outputs(total, out), q.dtype), mine.shape[0])
+        sums[t, :tokens] = _by_tokens((most + log(total))[:, :, 0], mine.shape[0])
+    made, sums = (x.reshape(b, blocks * width, *x.shape[2:])[:, :s] for x in (made, sums))
+    return made, sums
+
+
+@op(
+    "qwen3_attention(Tensor q, Tensor k, Tensor v, Tensor gamma_q, Tensor gamma_k, Tensor cos,"
+    " Tensor sin, Tensor(a!) keys, Tensor(b!) values, Tensor slots, Tensor table, Tensor lengths,"
+    " *, float? scale=None) -> (Tensor result, Tensor log_sums)"
+)
+class Qwen3Attention:
+    """Puts normed, turned keys and values into a paged cache; queries, normed and turned, see the
+    keys of their sequence up to their own."""
+
+    types = (
+        "(T, T, T, T, T, T, T, T, T, I, J, K) -> (T, f32)"
+        " where T: bf16 f32, I: i64 i32, J: i64 i32, K: i64 i32"
+    )
+
+    def build(q, k, v, gamma_q, gamma_k, cos, sin, keys, values, slots, table, lengths, scale):
+        (b, s, heads, d), (pages, page, of_keys, _) = sizes_of("q", q, 4), sizes_of("keys", keys, 4)
+        new, cache, angles = (b, s, of_keys, d), (pages, page, of_keys, d), (b, s, d)
+        require_shapes(
+            k=(k, new), v=(v, new), gamma_q=(gamma_q, (d,)), gamma_k=(gamma_k, (d,)),
+            cos=(cos, angles), sin=(sin, angles), keys=(keys, cache), values=(values, cache),
+            slots=(slots, (b, s)), table=(table, (b, sizes_of("table", table, 2)[1])),
+            lengths=(lengths, (b,)),
+        )  # fmt: skip
+        q.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of q and keys")
+        rows = (_turned(k, gamma_k, cos, sin), v)
+        slots = slots.reshape(b * s)
+        caches = [
+            scatter_update(one, slots, x.reshape(b * s, of_keys, d))
+            for one, x in zip((keys, values), rows, strict=True)
+        ]
+        factor = rsqrt_of(q, d) if scale is None else cast(scale, f32)
+        found = causal(_turned(q, gamma_q, cos, sin), *caches, table, lengths, factor)
+        return *found, *caches
