@@ -20,6 +20,7 @@ from bench import (
     host_tasks,
     instructions,
     kernels,
+    language_programs,
     matmul,
     report,
 )
@@ -27,6 +28,7 @@ from bench import convolution as convolution
 from bench import fused as fused
 from bench import gemm as gemm
 from bench import language as language
+from bench import language_layers as language_layers
 from bench import models as models
 from bench import quantized as quantized
 from bench import tasks as tasks
@@ -52,6 +54,7 @@ PROGRAMS = {
     "instructions": instructions.run,
     "matmul": matmul.run,
     "tasks": tasks.run,
+    "language_programs": language_programs.run,
     "host_tasks": host_tasks.run,
 }
 
@@ -60,7 +63,10 @@ ATTENTION = ("attention", "causal", "gradients", "causal_gradients")
 SHARES |= dict.fromkeys(("linear_int8", "linear_int4"), report.QUANTISED)
 SHARES |= {"conv2d": report.CONVOLUTIONS, "scaled_matmul": report.BYTES}
 SHARES |= dict.fromkeys(ATTENTION, report.ATTENTION) | {"decode": report.DECODE}
-GROUPS = {"models": ("indexer_prolog", "mla_prolog", "topk_gate", "moe")}
+GROUPS = {
+    "models": ("indexer_prolog", "mla_prolog", "topk_gate", "moe"),
+    "language": (*(name for name in CASES if name.startswith("language_")), "language_programs"),
+}
 SHARES |= dict.fromkeys(GROUPS["models"], report.MODELS)
 ROWS = {name: table.row for name, table in SHARES.items()}
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
