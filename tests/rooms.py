@@ -52,7 +52,7 @@ BUDGETS = {
     "models": 2500,
     "operators": 3170,
     "ops": 5167,
-    "passes": 1900,
+    "passes": 1910,
     "pto": 985,
     "tasks": 11140,
 }

@@ -120,3 +120,19 @@ def test_a_quantised_layer_never_holds_its_sums_whole():
     s = 127 / np.abs(h).max(-1, keepdims=True)
     q = np.round(h * s).clip(-128, 127)
     np.testing.assert_allclose(made, q @ w.astype(F32) / s * scale, rtol=2e-3, atol=0.3)
+
+
+def test_more_workers_have_more_tiles_with_the_same_bits():
+    @pto.jit
+    def for_many(x, w, bias):
+        with pto.options(workers=64):
+            return pto.softmax(x @ w + bias)
+
+    @pto.jit
+    def plain(x, w, bias):
+        return pto.softmax(x @ w + bias)
+
+    x, w, bias = arrays((4096,), 8, 64)
+    trips = [f.explain(x, w, bias).steps_of("loop")[0].trips for f in (plain, for_many)]
+    assert trips[0] < 32 and 48 <= trips[1] <= 64
+    assert plain(x, w, bias).tobytes() == for_many(x, w, bias).tobytes()

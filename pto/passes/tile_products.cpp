@@ -24,8 +24,9 @@ Dim multiple(const Dim& size, int64_t of) { return quotient_up(size, of) * of; }
 // Sizes of tiles and their number: sizes that the graph defines in front of the loop.
 class Tiling {
  public:
-  Tiling(GraphBuilder& b, int* free_symbol, const Dims& whole, const ProductGroup& group)
-      : b_(b), free_symbol_(free_symbol) {
+  Tiling(GraphBuilder& b, int* free_symbol, const Dims& whole, const ProductGroup& group,
+         int64_t wanted)
+      : b_(b), free_symbol_(free_symbol), wanted_(wanted) {
     const auto rows_axis = static_cast<size_t>(group.axis(0));
     const Dim &outer = whole[rows_axis], &cols = whole.back();
     const Dim inner = product({whole.begin() + group.axis(0) + 1, whole.end() - 1});
@@ -40,7 +41,7 @@ class Tiling {
       count[0] = define(quotient_up(outer, size[0]));
     }
     if (!group.cuts(1)) return;
-    const Dim beside = quotient_up(kTilesWanted, max(count[0], 1));
+    const Dim beside = quotient_up(wanted_, max(count[0], 1));
     const Dim width = multiple(quotient_up(cols, beside), kColsOfBlock);
     const Dim least = multiple(floordiv(kLeastWork, max(rows, 1)), kColsOfBlock);
     size[1] = define(max(min(width, kMostCols), min(max(least, kColsOfBlock), kLongest)));
@@ -51,9 +52,9 @@ class Tiling {
 
  private:
   // Rows that fit with all their columns, but enough tiles.
-  static Dim highest_of_rows(const Dim& rows, const Dim& cols) {
+  Dim highest_of_rows(const Dim& rows, const Dim& cols) const {
     const Dim fitting = floordiv(kElements, max(cols, 1) * kRowsOfBlock) * kRowsOfBlock;
-    const Dim eighth = multiple(quotient_up(rows, kTilesWanted), kRowsOfBlock);
+    const Dim eighth = multiple(quotient_up(rows, wanted_), kRowsOfBlock);
     return max(min(min(fitting, kMostRows), max(eighth, kLeastRows)), kRowsOfBlock);
   }
   Dim define(const Dim& size) {
@@ -65,7 +66,15 @@ class Tiling {
 
   GraphBuilder& b_;
   int* const free_symbol_;
+  const int64_t wanted_;
 };
+
+// A tile for each worker that the user asks for, and some on any machine.
+int64_t tiles_wanted(const Node& product) {
+  const Hint* hint = find_hint(product, "workers");
+  return hint == nullptr || hint->numbers.empty() ? kTilesWanted
+                                                  : std::max(kTilesWanted, hint->numbers[0]);
+}
 
 // Copies the body of a kernel with the sizes of a tile.
 Graph tiled_body(const Graph& body, const ProductGroup::Member& member,
@@ -222,7 +231,7 @@ Graph with_loop(const Graph& graph, const ProductGroup& group) {
     if (!product.locations.empty()) b.set_location(product.locations[0]);
     b.set_hints(product.hints);
     int free_symbol = free_symbol_of(graph);
-    const Tiling tiling(b, &free_symbol, whole, group);
+    const Tiling tiling(b, &free_symbol, whole, group, tiles_wanted(product));
     TileBody body(graph, group, tiling, free_symbol);
     std::vector<Value> carried, others;
     for (const Value v : leaving)
