@@ -86,8 +86,7 @@ def language_attention(setting: Setting):
     yield "pto", lambda: cache.attended(lengths)
     yield "torch", lambda: attention_of(every, known, cache.q)
     if most < 16384:
-        gathering = map(cache.gathered, every)
-        yield "torch, gathering", lambda: attention_of(every, gathering, cache.q)
+        yield "torch, gathering", lambda: attention_of(every, map(cache.gathered, every), cache.q)
     yield Ceiling("read", Read(cache.memory.view(torch.uint8), setting.threads), 1)
     yield Goal("pto", "torch", at_most=1.0)
     yield Goal("pto", "read", at_most=round(1 / 0.8, 2))
