@@ -413,6 +413,9 @@ class Callable:
     def forget_kernels(self) -> None:
         """The next calls compile anew; calls in progress keep their kernels."""
 
+def set_torch_weight_owner(function: int) -> None:
+    """Tells the owner of a tensor's memory: see bindings/weight_owners.hpp."""
+
 def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -> None:
     """Addresses of C functions for calls on torch tensors: a loop (see launch/pool.hpp; 0: our
     pool), PyTorch's present number of threads (0: our own setting), and whether PyTorch would do no

@@ -5,6 +5,7 @@ pto.memory()["packed_weights"]   # bytes
 pto.repack(weight)               # after a write that nothing tells of
 """
 
+import sys
 from typing import Any
 
 from pto import _core
@@ -18,16 +19,25 @@ def memory() -> dict[str, int]:
 
 
 def repack(weight: Any) -> None:
-    """Forgets the packed copy of a torch tensor, so that it is packed from its present elements.
+    """Forgets the packed copies of a torch tensor or NumPy array, so that it is packed from its
+    present elements.
 
-    Writes through PyTorch are noticed; this is for those of a few elements through an alias:
-    `.data`, NumPy, DLPack.
+    Writes through PyTorch are noticed, and those of a whole tensor; this is for those of a few
+    elements of an array, or through an alias: `.data`, NumPy, DLPack.
     """
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(weight, numpy.ndarray):
+        while isinstance(weight.base, numpy.ndarray):
+            weight = weight.base
+        spans = [(n - 1) * stride for n, stride in zip(weight.shape, weight.strides, strict=True)]
+        first = weight.ctypes.data + sum(min(span, 0) for span in spans)
+        _core.forget_weights(first, sum(map(abs, spans)) + weight.itemsize)
+        return
     if not hasattr(weight, "untyped_storage"):
         raise InvalidType(
             f"repack: weight is {describe(weight)}",
-            "weights of PyTorch's tensors are packed, by torch.ops.pto.linear",
-            "pass the tensor whose elements were written",
+            "weights of torch.ops.pto.linear, and constants of jitted functions, are packed",
+            "pass the tensor or array whose elements were written",
         )
     storage = weight.untyped_storage()
     _core.forget_weights(storage.data_ptr(), storage.nbytes())

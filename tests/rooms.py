@@ -36,24 +36,24 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 745,
-    "adapters": 11495,
-    "base": 1485,
+    "abi": 762,
+    "adapters": 11513,
+    "base": 1486,
     "bench": 1224,
-    "bindings": 4830,
-    "codegen": 3370,
+    "bindings": 4935,
+    "codegen": 3435,
     "compat": 2570,
     "compiler": 2090,
     "device": 465,
     "ir": 4805,
-    "isa": 18180,
-    "language": 10090,
+    "isa": 18390,
+    "language": 10125,
     "launch": 6360,
     "models": 2500,
-    "operators": 3170,
+    "operators": 3235,
     "ops": 5167,
     "passes": 1910,
-    "pto": 985,
+    "pto": 992,
     "tasks": 11140,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

@@ -9,6 +9,7 @@
 // Thread safety: any thread.
 #pragma once
 #include "pto/abi/host.h"
+#include "pto/abi/packed_right.h"
 #include "pto/abi/runs.h"
 
 #ifdef __cplusplus
@@ -35,11 +36,12 @@ void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from);
 
 // Writes c = a b for matrices along the last two axes; the axes in front are batches, along which a
 // or b may have the size 1. Types as in isa/cpu/matmul_job.hpp; c is of the type of a and b or of
-// that of their sums. `soon`: what the next product of this thread reads as b, or null; this one
-// may ask for it meanwhile. `threads`: 1 runs on the calling thread. `where` is the user's line.
+// that of their sums. `packed`: the tensor of which b is a part, or null; its packed copy is read
+// where it fits. `soon`: what the next product of this thread reads as b, or null; this one may ask
+// for it meanwhile. `threads`: 1 runs on the calling thread. `where` is the user's line.
 int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
-                     const pto_tensor* a, const pto_tensor* b, const pto_runs* soon,
-                     int32_t threads);
+                     const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
+                     const pto_runs* soon, int32_t threads);
 
 // Writes the position of each element along the axis; out is i64.
 void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);

@@ -58,6 +58,13 @@ struct LaunchSpec {
                                  // the kernel gets the call's
 };
 
+// A constant input whose matrices products read on their right, as abi/packed_right.h has it: a
+// program gets such a record for each in its params, or no params.
+struct PackedSpec {
+  int input, depth_axis, col_axis;
+  friend bool operator==(const PackedSpec&, const PackedSpec&) = default;
+};
+
 // The code generator's description of the text that it printed.
 struct ProgramSpec {
   std::string name;
@@ -68,6 +75,7 @@ struct ProgramSpec {
   };
   std::vector<Guard> guards;
   std::vector<LaunchSpec> launches;
+  std::vector<PackedSpec> packed;
 };
 
 }  // namespace pto

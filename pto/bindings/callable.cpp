@@ -10,6 +10,7 @@
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/schema_binder.hpp"
 #include "pto/bindings/translated.hpp"
+#include "pto/bindings/weight_owners.hpp"
 #include "pto/launch/kernel_table.hpp"
 
 namespace nb = nanobind;
@@ -209,6 +210,12 @@ void bind_callable(nb::module_& m) {
   nb::object type = nb::steal(PyType_FromSpec(&kSpec));
   if (!type.is_valid() || !prepare_owned_buffer()) throw nb::python_error();
   m.attr("Callable") = type;
+  m.def(
+      "set_torch_weight_owner",
+      [](uintptr_t function) {
+        set_torch_weight_owner(reinterpret_cast<TorchWeightOwner>(function));
+      },
+      nb::arg("function"), "Tells the owner of a tensor's memory: see bindings/weight_owners.hpp.");
   m.def(
       "set_torch_executor",
       [](uintptr_t run, uintptr_t threads, uintptr_t is_plain) {

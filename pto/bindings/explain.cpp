@@ -98,6 +98,9 @@ nb::dict outline_from(const Explained& found) {
   for (const Outline::Copy& one : found.outline.copies)
     copies.append(nb::make_tuple(one.block, one.step, type_from(one.type), one.may_be_none));
   for (const TensorSpec& output : found.spec.outputs) replaces.append(output.replaces);
+  nb::list constants;
+  for (const auto& [input, one] : found.outline.constants)
+    constants.append(nb::make_tuple(one.name, one.is_packed, one.why));
   nb::dict made;
   made["graph"] = nb::cast(found.graph);
   made["reason"] = found.reason;
@@ -107,6 +110,7 @@ nb::dict outline_from(const Explained& found) {
   made["memory"] = memory;
   made["copies"] = copies;
   made["replaces"] = replaces;
+  made["constants"] = constants;
   return made;
 }
 

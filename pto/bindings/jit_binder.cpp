@@ -14,6 +14,7 @@
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/results.hpp"
+#include "pto/bindings/weight_owners.hpp"
 #include "pto/launch/package.hpp"
 
 namespace nb = nanobind;
@@ -301,20 +302,38 @@ std::span<const pto_tensor_ref> JitBinder::copied(
   return {copies->data(), given.size()};
 }
 
-void JitBinder::execute(Call* call, const ArgumentReader& reader,
-                        std::span<void* const> outputs) const {
+PackedConstants JitBinder::constants_of(const ProgramSpec& spec, const ArgumentReader& reader,
+                                        const Bound& bound) const {
+  PackedConstants constants(spec);
+  static bool has_asked = false;  // the adapter, for owners of torch tensors
+  if (!constants.empty() && reader.origin().kind == Kind::Torch && !std::exchange(has_asked, true))
+    const Ref none = checked(PyObject_CallMethod(policy_, "load_weight_owner", nullptr));
+  for (size_t i = 0; i < spec.packed.size(); ++i) {
+    PyObject* const array = bound.slots[parameter_of(spec.packed[i].input, bound)];
+    pto_weight_owner owner;
+    if (weight_owner(array, reader.origin().kind, &owner)) constants.set_owner(i, owner);
+  }
+  return constants;
+}
+
+void JitBinder::execute(Call* call, const ArgumentReader& reader, std::span<void* const> outputs,
+                        PackedConstants* constants) const {
   int64_t work = 0;
   for (const pto_tensor_ref& tensor : reader.tensors()) work += element_bytes(tensor);
   for (size_t i = 0; i < outputs.size(); ++i) work += call->output_bytes(static_cast<int>(i));
+  const auto run = [&] {
+    if (!constants->empty()) call->set_params(constants->find(call->inputs()));
+    call->run(outputs);
+  };
   running([&] {
-    if (work <= kKeepLockBytes) return call->run(outputs);
+    if (work <= kKeepLockBytes) return run();
     const Unlocked unlocked;
     const HostExecutor& host = torch_executor();
-    if (reader.origin().kind != Kind::Torch || host.threads == nullptr) return call->run(outputs);
+    if (reader.origin().kind != Kind::Torch || host.threads == nullptr) return run();
     ScopedThreadLimit limit(host.threads());
-    if (host.run == nullptr) return call->run(outputs);
+    if (host.run == nullptr) return run();
     ScopedExecutor executor(host.run, nullptr);
-    call->run(outputs);
+    run();
   });
 }
 
@@ -335,9 +354,12 @@ Py_ssize_t JitBinder::written_in_place(const ProgramSpec& spec, size_t output,
   if (!reader.may_write(static_cast<size_t>(written)) ||
       !may_write_in_place(spec, output, reader.tensors()))
     return -1;
-  int left = written;
+  return parameter_of(written, bound);
+}
+
+Py_ssize_t JitBinder::parameter_of(int tensor, const Bound& bound) const {
   for (Py_ssize_t place = 0; place < parameter_count_; ++place)
-    if (bound.constants[place] == nullptr && left-- == 0) return place;
+    if (bound.constants[place] == nullptr && tensor-- == 0) return place;
   return -1;
 }
 
@@ -383,7 +405,8 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
     pointers[i] = results.add(outputs[place].dtype, call.output_sizes(i), target);
     if (pointers[i] == nullptr) results.fail();
   }
-  execute(&call, reader, {pointers, outputs.size()});
+  PackedConstants constants = constants_of(program.spec(), reader, bound);
+  execute(&call, reader, {pointers, outputs.size()}, &constants);
   results.finish();
   if (bound.out != nullptr) return Py_NewRef(bound.out);
   if (form == Py_None) return results.array(0).release();

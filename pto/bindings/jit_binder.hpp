@@ -26,6 +26,7 @@
 #include "pto/launch/kernel_table.hpp"
 #include "pto/launch/pool.hpp"
 #include "pto/launch/staging.hpp"
+#include "pto/operators/packed_constants.hpp"
 
 namespace pto::bindings {
 
@@ -95,13 +96,17 @@ class JitBinder final : public Binder {
   std::span<const pto_tensor_ref> copied(const Found& found, const ArgumentReader& reader,
                                          Staging* staging,
                                          std::array<pto_tensor_ref, PTO_MAX_TENSORS>* copies) const;
+  Py_ssize_t parameter_of(int tensor, const Bound& bound) const;
   // Returns the place of the parameter that is the tensor's; -1 where an output that becomes its
   // elements cannot be computed there.
   Py_ssize_t written_in_place(const ProgramSpec& spec, size_t output, const ArgumentReader& reader,
                               const Bound& bound) const;
   Ref read_targets(ArgumentReader* targets, size_t count, PyObject* form,
                    const ArgumentReader& reader, PyObject* out) const;
-  void execute(Call* call, const ArgumentReader& reader, std::span<void* const> outputs) const;
+  PackedConstants constants_of(const ProgramSpec& spec, const ArgumentReader& reader,
+                               const Bound& bound) const;
+  void execute(Call* call, const ArgumentReader& reader, std::span<void* const> outputs,
+               PackedConstants* constants) const;
 
   PyObject* self_;  // borrowed: the Python object that holds this one
   PyObject *name_, *policy_;

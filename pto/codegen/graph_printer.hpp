@@ -32,7 +32,9 @@ struct ProgramText {
   int kernels = 0;
   Outline outline;
   bool is_recorded = false;
-  std::vector<std::string> trips = {"-1"};  // the variable of the innermost loop
+  std::vector<PackedSpec> packed;  // of constants that products read on their right
+  std::map<int, std::pair<std::string, Type>> constants;  // names and types, by tensor of the call
+  std::vector<std::string> trips = {"-1"};                // the variable of the innermost loop
   std::string variable(const char* prefix) { return prefix + std::to_string(next++); }
 };
 
@@ -91,6 +93,8 @@ class GraphPrinter {
 
   // --- work: print_work.cpp ----------------------------------------------------------------------
   void print_matmul(Value v);
+  // An expression for the packed copy of a constant on the right of a product, or "nullptr".
+  std::string packed_right(const MemRef& right);
   void print_fused(Value v);
 
   // --- control flow: print_control.cpp -----------------------------------------------------------

@@ -57,9 +57,30 @@ MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, con
   return part;
 }
 
+namespace {
+
+// Says which axes of the constant those of another shape are; they come in the same order.
+std::vector<int> axes_of_shape(const MemRef& from, const Dims& shape) {
+  std::vector<int> axes(shape.size(), -1);
+  size_t next = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (is_one(shape[i])) continue;
+    while (next < from.axes.size() && is_one(from.type.shape[next])) ++next;
+    if (next == from.axes.size() || !(from.type.shape[next] == shape[i])) return axes;
+    axes[i] = from.axes[next++];
+  }
+  return axes;
+}
+
+}  // namespace
+
 MemRef with_shape(const MemRef& from, const Dims& shape) {
-  if (from.layout == StrideClass::Contiguous)
-    return dense_memref(from.data, {from.type.dtype, shape});
+  if (from.layout == StrideClass::Contiguous) {
+    MemRef to = dense_memref(from.data, {from.type.dtype, shape});
+    to.constant = from.constant;
+    if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
+    return to;
+  }
   std::vector<std::string> kept;
   for (size_t i = 0; i < from.strides.size(); ++i)
     if (!is_one(from.type.shape[i])) kept.push_back(from.strides[i]);
@@ -71,6 +92,7 @@ MemRef with_shape(const MemRef& from, const Dims& shape) {
     if (!is_one(shape[i])) to.strides[i] = kept[--next];
   if (!shape.empty() && is_one(shape.back())) to.strides.back() = "1";
   to.layout = layout_of(to);
+  if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
   return to;
 }
 
@@ -79,6 +101,7 @@ MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
     to.strides[i] = from.strides[static_cast<size_t>(axes[i])];
     to.type.shape[i] = from.type.shape[static_cast<size_t>(axes[i])];
+    if (to.constant >= 0) to.axes[i] = from.axes[static_cast<size_t>(axes[i])];
   }
   to.layout = layout_of(to);
   return to;
@@ -90,6 +113,7 @@ MemRef broadcast_to(const MemRef& from, const Dims& shape) {
   to.strides.assign(shape.size(), "0");
   const size_t ahead = shape.size() - from.strides.size();
   bool repeats = ahead > 0;
+  if (to.constant >= 0) to.axes.insert(to.axes.begin(), ahead, -1);
   for (size_t i = 0; i < from.strides.size(); ++i) {
     const bool stretches = is_one(from.type.shape[i]) && !is_one(shape[ahead + i]);
     if (!stretches) to.strides[ahead + i] = from.strides[i];

@@ -21,6 +21,10 @@ struct MemRef {
   Type type;
   std::vector<std::string> strides;  // in elements, one an axis
   StrideClass layout = StrideClass::Contiguous;
+  // The tensor of the call whose elements these are, if it is a constant, and the axis of it that
+  // each axis is; -1: none.
+  int constant = -1;
+  std::vector<int> axes = {};
 };
 
 MemRef dense_memref(const std::string& data, const Type& type);

@@ -55,10 +55,18 @@ struct Outline {
     bool may_be_none = false;  // where source and target are one place
   };
 
+  // A constant that a product has on its right: whether its packed copy is read, or why not.
+  struct Constant {
+    std::string name;
+    bool is_packed = false;
+    std::string why = {};
+  };
+
   std::vector<Block> blocks = {{}};
   std::vector<Step> steps;
   std::vector<Memory> memory;
   std::vector<Copy> copies;
+  std::map<int, Constant> constants;  // by the place among the tensors of the call
   std::vector<int> open_blocks = {0}, open_steps = {-1};  // while it is recorded
   std::map<std::string, std::string> aliases;             // variables that are parts of others
 

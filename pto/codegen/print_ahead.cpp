@@ -66,6 +66,7 @@ std::string GraphPrinter::soon_of(Value product) {
   const Value part = graph_[behind].operands[1];
   const auto known = places_.find(part);
   if (known == places_.end() || !is_part(graph_, part)) return "";
+  if (known->second.constant >= 0) return "";  // it may be read as a packed copy
   return "runs_of(" + tensor_argument(known->second) + ")";
 }
 

@@ -204,12 +204,14 @@ class RootPrinter {
     w_.open("extern \"C\" PTO_EXPORT int32_t " + text_.name + "(const pto_args* args) {");
     w_.line("Arena arena(args->services, true);");
     w_.line("const Frame frame{args, arena, true};");
+    w_.line("[[maybe_unused]] const pto_packed_right* const packed = packed_right(args);");
     if (has_loop(graph_)) w_.line("const Watched watched;");
     print_sizes();
     print_inputs();
     for (const TensorSpec& output : spec_.outputs)
       outputs_.push_back(tensor({output.dtype, output.shape}, StrideClass::Contiguous));
     print_graph();
+    spec_.packed = text_.packed;
     w_.line("return 0;");
     w_.close("}");
     writer->block(text_.functions.text());
@@ -233,7 +235,9 @@ class RootPrinter {
     for (const Value v : graph_.inputs()) {
       const Node& node = graph_[v];
       if (node.op == Opcode::input) {
-        inputs_[v] = tensor(node.type, spec_.inputs[static_cast<size_t>(next_)].strides);
+        const int place = next_;
+        inputs_[v] = tensor(node.type, spec_.inputs[static_cast<size_t>(place)].strides);
+        if (find_hint(node, "constant")) mark_constant(place, node, &inputs_[v]);
         continue;
       }
       const std::string type(is_float(node.type.dtype) ? "double" : cpp_name(node.type.dtype));
@@ -241,6 +245,13 @@ class RootPrinter {
       w_.line("const " + type + " " + numbers_[v] + " = scalar<" + type + ">(args, " +
               std::to_string(scalar++) + ");");
     }
+  }
+
+  void mark_constant(int place, const Node& node, MemRef* memory) {
+    memory->constant = place;
+    for (size_t axis = 0; axis < node.type.shape.size(); ++axis)
+      memory->axes.push_back(static_cast<int>(axis));
+    text_.constants[place] = {node.attributes.name, node.type};
   }
 
   // Prints the next tensor of the call.

@@ -59,6 +59,40 @@ std::string GraphPrinter::tensor_argument(const MemRef& place) {
          ", " + std::to_string(type.code) + ", " + std::to_string(type.bits) + ")";
 }
 
+namespace {
+
+// Says why products do not read the packed copy of a constant on their right; "": they may.
+std::string why_unpacked(const MemRef& right, const Type& constant) {
+  const DType dtype = constant.dtype;
+  const size_t rank = right.axes.size();
+  if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16 && dtype != DType::I8)
+    return "its elements are " + std::string(name(dtype)) +
+           ", and f32, f16, bf16 and i8 are packed";
+  const int down = right.axes[rank - 2], across = right.axes[rank - 1];
+  if (down < 0 || across < 0)
+    return "a product reads its elements in another shape, not as matrices of two of its axes";
+  if (!(right.type.shape[rank - 2] == constant.shape[static_cast<size_t>(down)]))
+    return "a product reads a part of its rows, and whole columns are packed";
+  return "";
+}
+
+}  // namespace
+
+std::string GraphPrinter::packed_right(const MemRef& right) {
+  if (right.constant < 0) return "nullptr";
+  const auto& [name, type] = text_.constants.at(right.constant);
+  Outline::Constant& constant = text_.outline.constants[right.constant];
+  const std::string why = why_unpacked(right, type);
+  if (!constant.is_packed) constant = {name, why.empty(), why};
+  if (!why.empty()) return "nullptr";
+  const size_t rank = right.axes.size();
+  const PackedSpec spec{right.constant, right.axes[rank - 2], right.axes[rank - 1]};
+  auto& all = text_.packed;
+  const auto place = std::find(all.begin(), all.end(), spec) - all.begin();
+  if (place == static_cast<int64_t>(all.size())) all.push_back(spec);
+  return "packed_at(packed, " + std::to_string(place) + ")";
+}
+
 void GraphPrinter::print_matmul(Value v) {
   const Node& node = graph_[v];
   const MemRef to = home_of({v, 0}, node.type), left = place(node.operands[0]),
@@ -71,7 +105,7 @@ void GraphPrinter::print_matmul(Value v) {
   const std::string soon = soon_of(v);
   if (!soon.empty()) w_.line("const pto_runs soon = " + soon + ";");
   must("pto_multiply(frame.args->services, " + where(node) + ", &c, &a, &b, " +
-       (soon.empty() ? "nullptr" : "&soon") +
+       packed_right(right) + ", " + (soon.empty() ? "nullptr" : "&soon") +
        ", frame.is_root ? frame.args->services->threads : 1)");
   w_.close("}");
   places_[v] = to;

@@ -140,6 +140,16 @@ PTO_INLINE pto_tensor tensor(const void* data, const int64_t* sizes, const int64
   return {const_cast<void*>(data), sizes, strides, rank, code, bits, 1, 0, -1};
 }
 
+// Return the first record of a call's packed constants, or null, and record i.
+PTO_INLINE const pto_packed_right* packed_right(const pto_args* args) {
+  const auto* const first = static_cast<const pto_packed_right*>(args->params);
+  const bool has_record = args->params_bytes >= int64_t(sizeof(*first));
+  return has_record && first->tag == PTO_PACKED_RIGHT_TAG ? first : nullptr;
+}
+PTO_INLINE const pto_packed_right* packed_at(const pto_packed_right* packed, int i) {
+  return packed ? packed + i : nullptr;
+}
+
 // Returns the rows, or else the columns, of a matrix whose elements lie together.
 PTO_INLINE pto_runs runs_of(const pto_tensor& m) {
   const int64_t item = m.type_bits / 8;

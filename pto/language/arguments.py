@@ -71,6 +71,12 @@ def _is_plain_torch(kind: type) -> bool:
     )
 
 
+def load_weight_owner() -> None:
+    """Loads what tells who owns a torch tensor, without which constants are not packed."""
+    with contextlib.suppress(Failure):
+        adapters.load("torch")
+
+
 @functools.cache
 def adapter(kind: type) -> str:
     """The adapter that takes calls of operators with values of this type, "" for none."""

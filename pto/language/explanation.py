@@ -16,6 +16,7 @@ from pto import _core
 from pto.config import config
 from pto.language.choices import Choice, choices_of
 from pto.language.plan import Copy, MemoryPlan, Plan, Step, Value
+from pto.language.results import Form
 from pto.language.tuned import with_choices
 from pto.language.upper_bounds import bytes_of, type_text
 
@@ -28,7 +29,8 @@ class Explanation(str):
 
     `levels` has the text of the graph by the name of its stage, "graph" the first; `graph` is the
     one that is traced, `fused` the one that becomes code. `reason` says why the interpreter runs
-    the graph, where it does: then there are no steps.
+    the graph, where it does: then there are no steps. `constants` says of each parameter that is a
+    pto.Constant why it is not packed, and "" of one that is.
     """
 
     levels: dict[str, str]
@@ -38,6 +40,7 @@ class Explanation(str):
     memory: MemoryPlan
     choices: tuple[Choice, ...]
     cpp: str
+    constants: dict[str, str]
     reason: str
     plan: Plan
 
@@ -53,11 +56,13 @@ class Explanation(str):
 def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:
     """Explains a call of a jitted function."""
     tensors, constants, numbers = jit.describe_call(*args, **kwargs)
-    graph = with_choices(jit, jit._graph(tensors, constants, numbers)[0])
+    graph, form = jit._graph(tensors, constants, numbers)
+    graph = with_choices(jit, graph)
     stages: dict[str, str] = {}
     found = _core.explain(graph, lambda stage, text: stages.update({stage: text.rstrip()}),
                           [t[2] for t in tensors if t], target=config.target)  # fmt: skip
     inputs = [about for about in graph.inputs if not about[3]]
+    packed = _packed(jit, form, found)
     plan = Plan(found, _sizes(jit, args, kwargs, inputs, tensors), [about[0] for about in inputs])
     choices = tuple(choices_of(plan))
     cpp = stages.pop("C++", "")
@@ -66,6 +71,10 @@ def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:
         parts["steps"] = "\n".join(step_lines(plan))
         parts["memory of values"] = "\n".join(_memory_lines(plan))
         parts["choices"] = "\n".join(map(str, choices))
+        if packed:
+            parts["constants"] = "\n".join(
+                f"{name}: {f'not packed: {why}' if why else PACKED}" for name, why in packed.items()
+            )
         parts["C++"] = cpp
     parts["memory of the result"] = _costs(graph)
     parts["products of f32"] = f"matmul_precision = {config.matmul_precision!r}: {_precision()}"
@@ -73,7 +82,20 @@ def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:
     made.levels, made.graph, made.fused = stages, graph, found["graph"]
     made.steps, made.memory, made.choices = plan.steps, plan.memory, choices
     made.cpp, made.reason, made.plan = cpp, found["reason"], plan
+    made.constants = packed
     return made
+
+
+PACKED = "packed once, when a call sees it again unchanged; products read the packed copy"
+
+
+def _packed(jit: "Jit", form: Form, found: dict[str, Any]) -> dict[str, str]:
+    """Why constants are not packed, by name; "" of those that are."""
+    why = {name: "" if is_packed else why for name, is_packed, why in found.get("constants", ())}
+    written = form.members[-1].keys if jit.writes and "written" in form.keys else ()
+    nowhere = found["reason"] or "no product has it, or a part of it, on its right"
+    return {name: "the function writes it" if name in written else why.get(name, nowhere)
+            for name in jit.constant_parameters}  # fmt: skip
 
 
 def _sizes(jit: "Jit", args: tuple, kwargs: dict[str, Any], inputs: list,

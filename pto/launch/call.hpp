@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pto/launch/program.hpp"
@@ -58,6 +59,10 @@ class Call {
   // get `params` as they are.
   Call(const Program& program, std::span<const pto_tensor_ref> inputs,
        std::span<const uint64_t> scalars, std::vector<std::byte> params = {});
+
+  void set_params(std::vector<std::byte> params) {
+    params_ = std::move(params);
+  }  // in front of run
 
   const Program& program() const { return program_; }
   std::span<const pto_tensor> inputs() const { return {tensors_.data(), n_inputs_}; }

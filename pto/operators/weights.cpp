@@ -38,21 +38,33 @@ int64_t most_bytes() {
 
 std::atomic<int64_t> all_bytes{0};
 
+using Axes = PackedWeight::Axes;
+
 struct Key {
   const void* data;
-  std::array<int64_t, 2> sizes, strides;
+  uint64_t way;
+  Axes sizes, strides;
   friend bool operator==(const Key&, const Key&) = default;
 };
 struct Hash {
   size_t operator()(const Key& key) const {
-    auto mixed = reinterpret_cast<uintptr_t>(key.data);
-    for (const int64_t number : {key.sizes[0], key.sizes[1], key.strides[0], key.strides[1]})
-      mixed = (mixed ^ static_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15u;
+    auto mixed = reinterpret_cast<uintptr_t>(key.data) ^ key.way;
+    for (const Axes* axes : {&key.sizes, &key.strides})
+      for (const int64_t number : *axes)
+        mixed = (mixed ^ static_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15u;
     return mixed ^ mixed >> 32;
   }
 };
 
-std::array<int64_t, 2> pair(const int64_t* numbers) { return {numbers[0], numbers[1]}; }
+Axes axes_of(const pto_tensor_ref& weight, const int64_t* numbers, int64_t in_front) {
+  Axes axes;
+  const int ahead = PackedWeight::kMostAxes - weight.rank;
+  for (int i = 0; i < PackedWeight::kMostAxes; ++i)
+    axes[static_cast<size_t>(i)] = i < ahead ? in_front : numbers[i - ahead];
+  return axes;
+}
+Axes sizes_of(const pto_tensor_ref& weight) { return axes_of(weight, weight.sizes, 1); }
+Axes strides_of(const pto_tensor_ref& weight) { return axes_of(weight, weight.strides, 0); }
 
 uint32_t element(const void* data, int64_t place, int bytes) {
   uint32_t bits = 0;
@@ -73,22 +85,22 @@ WeightCheck weight_check() { return check().load(std::memory_order_relaxed); }
 // Samples lie four beside each other, so that a check reads 16 cache lines.
 PackedWeight::PackedWeight(const pto_tensor_ref& weight, const pto_weight_owner& owner, int wanted)
     : data_(weight.data),
-      sizes_(pair(weight.sizes)),
-      strides_(pair(weight.strides)),
+      sizes_(sizes_of(weight)),
+      strides_(strides_of(weight)),
       dtype_(dtype_of(weight)),
       owner_(owner),
       wanted_(wanted) {
   constexpr int kBeside = 4, kGroups = kSamples / kBeside;
   for (int i = 0; i < kSamples; ++i) {
     const int group = i / kBeside;
-    const int64_t row = (sizes_[0] - 1) * group / (kGroups - 1);
-    const int64_t last = std::max<int64_t>(sizes_[1] - kBeside, 0);
+    const int64_t row = (rows() - 1) * group / (kGroups - 1);
+    const int64_t last = std::max<int64_t>(cols() - kBeside, 0);
     const int64_t col = last * (group * 7 % kGroups) / (kGroups - 1) + i % kBeside;
-    places_[i] = row * strides_[0] + std::min(col, sizes_[1] - 1) * strides_[1];
+    places_[i] = place_of(row, std::min(col, cols() - 1));
     samples_[i] = element(data_, places_[i], bytes(dtype_));
   }
   if (weight_check() == WeightCheck::Compared) {
-    copy_.reserve(static_cast<size_t>(sizes_[0] * sizes_[1]));
+    copy_.reserve(static_cast<size_t>(rows() * cols()));
     for_elements([this](uint32_t bits) {
       copy_.push_back(bits);
       return true;
@@ -103,12 +115,21 @@ PackedWeight::~PackedWeight() {
   all_bytes -= bytes_;
 }
 
+// Finds an element; rows are counted over all axes but the last.
+int64_t PackedWeight::place_of(int64_t row, int64_t col) const {
+  int64_t place = col * strides_[kMostAxes - 1];
+  for (size_t axis = kMostAxes - 1; axis-- > 0; row /= sizes_[axis])
+    place += row % sizes_[axis] * strides_[axis];
+  return place;
+}
+
 // Calls f with each element until it returns false; returns whether it never did.
 template <class F>
 bool PackedWeight::for_elements(F f) const {
-  for (int64_t i = 0; i < sizes_[0]; ++i) {
-    for (int64_t j = 0; j < sizes_[1]; ++j) {
-      if (!f(element(data_, i * strides_[0] + j * strides_[1], bytes(dtype_)))) return false;
+  for (int64_t i = 0; i < rows(); ++i) {
+    const int64_t first = place_of(i, 0);
+    for (int64_t j = 0; j < cols(); ++j) {
+      if (!f(element(data_, first + j * strides_[kMostAxes - 1], bytes(dtype_)))) return false;
     }
   }
   return true;
@@ -120,8 +141,8 @@ pto_tensor_ref PackedWeight::tensor() const {
 }
 
 bool PackedWeight::is_of(const pto_tensor_ref& weight) const {
-  return data_ == weight.data && dtype_ == dtype_of(weight) && sizes_ == pair(weight.sizes) &&
-         strides_ == pair(weight.strides);
+  return data_ == weight.data && dtype_ == dtype_of(weight) && sizes_ == sizes_of(weight) &&
+         strides_ == strides_of(weight);
 }
 
 bool PackedWeight::is_unchanged(const pto_tensor_ref& weight, const pto_weight_owner& owner) const {
@@ -138,24 +159,34 @@ bool PackedWeight::is_unchanged(const pto_tensor_ref& weight, const pto_weight_o
   return for_elements([&next](uint32_t bits) { return bits == *next++; });
 }
 
-void* PackedWeight::allocate(void* user, int32_t, int32_t, const int64_t* sizes, int32_t, int32_t) {
-  auto& self = *static_cast<PackedWeight*>(user);
-  const int64_t bytes = sizes[0] * static_cast<int64_t>(sizeof(float));
+void* PackedWeight::take(int64_t bytes) {
   if (all_bytes.load() + bytes > most_bytes()) return nullptr;
-  self.memory_ = pto_malloc(static_cast<size_t>(bytes));
-  if (!self.memory_) return nullptr;
-  self.floats_ = sizes[0];
-  self.bytes_ = bytes + static_cast<int64_t>(self.copy_.size() * sizeof(uint32_t));
-  all_bytes += self.bytes_;
-  return self.memory_;
+  memory_ = pto_malloc(static_cast<size_t>(bytes));
+  if (!memory_) return nullptr;
+  floats_ = bytes / static_cast<int64_t>(sizeof(float));
+  bytes_ = bytes + static_cast<int64_t>(copy_.size() * sizeof(uint32_t));
+  all_bytes += bytes_;
+  return memory_;
 }
 
-bool PackedWeight::pack(const pto_operator& packer, const pto_tensor_ref& weight,
-                        int32_t (*run)(const pto_operator_call*)) {
-  const pto_operator_call call = {&packer, &weight, nullptr, nullptr, &PackedWeight::allocate,
-                                  this,    nullptr};
-  return run(&call) == 0;
-}
+namespace {
+
+// An operator that packs, and what runs it.
+struct PackingOperator {
+  const pto_operator& packer;
+  int32_t (*run)(const pto_operator_call*);
+
+  static bool pack(const void* self, const pto_tensor_ref& weight, PackedWeight* to) {
+    const auto& [packer, run] = *static_cast<const PackingOperator*>(self);
+    const pto_operator_call call = {&packer, &weight, nullptr, nullptr, &allocate, to, nullptr};
+    return run(&call) == 0;
+  }
+  static void* allocate(void* user, int32_t, int32_t, const int64_t* sizes, int32_t, int32_t) {
+    return static_cast<PackedWeight*>(user)->take(sizes[0] * static_cast<int64_t>(sizeof(float)));
+  }
+};
+
+}  // namespace
 
 // All weights that were seen.
 class PackedWeights {
@@ -167,10 +198,9 @@ class PackedWeights {
     return *all;
   }
 
-  std::shared_ptr<const PackedWeight> find(const pto_operator& packer, const pto_tensor_ref& weight,
-                                           const pto_weight_owner& owner,
-                                           int32_t (*run)(const pto_operator_call*)) {
-    const Key key = {weight.data, pair(weight.sizes), pair(weight.strides)};
+  std::shared_ptr<const PackedWeight> find(const WeightPacker& packer, const pto_tensor_ref& weight,
+                                           const pto_weight_owner& owner) {
+    const Key key = {weight.data, packer.way, sizes_of(weight), strides_of(weight)};
     const Entry known = at(key);
     if (!known || !known->is_unchanged(weight, owner)) {
       // Who changes the switch of precision has not changed the weight.
@@ -185,7 +215,8 @@ class PackedWeights {
     // One thread alone makes the copy; the others take the weight itself meanwhile.
     if (known->sights_.fetch_add(1) + 1 != known->wanted_) return nullptr;
     const auto made = std::make_shared<PackedWeight>(weight, owner, known->wanted_);
-    if (!made->pack(packer, weight, run) || !made->is_unchanged(weight, owner)) return nullptr;
+    if (!packer.pack(packer.self, weight, made.get()) || !made->is_unchanged(weight, owner))
+      return nullptr;
     put(key, known, made);
     return made;
   }
@@ -244,17 +275,29 @@ class PackedWeights {
   size_t calls_ = 0, sweep_at_ = kSweepCalls / 64;
 };
 
+std::shared_ptr<const PackedWeight> packed_weight(const WeightPacker& packer,
+                                                  const pto_tensor_ref& weight,
+                                                  const pto_weight_owner& owner) {
+  const WeightCheck how = weight_check();
+  if (how == WeightCheck::Never || !is_packable(dtype_of(weight)) || weight.rank < 2 ||
+      weight.rank > PackedWeight::kMostAxes ||
+      (owner.version == PTO_WEIGHT_UNCOUNTED && how != WeightCheck::Compared))
+    return nullptr;
+  int64_t elements = 1;
+  for (int axis = 0; axis < weight.rank; ++axis) elements *= weight.sizes[axis];
+  if (elements < kFewElements) return nullptr;
+  return PackedWeights::all().find(packer, weight, owner);
+}
+
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner, int64_t rows,
                                                   int32_t (*run)(const pto_operator_call*)) {
-  const WeightCheck how = weight_check();
-  if (how == WeightCheck::Never || !is_packable(dtype_of(weight)) || weight.rank != 2 ||
-      weight.sizes[0] * weight.sizes[1] < kFewElements ||
-      (dtype_of(weight) == DType::F32 && rows < pto_matmul_packed_rows()) ||
-      (owner.version == PTO_WEIGHT_UNCOUNTED && how != WeightCheck::Compared))
-    return nullptr;
-  return PackedWeights::all().find(*pto_operator_at(op.packer), weight, owner, run);
+  const bool reads_itself = dtype_of(weight) == DType::F32 && rows < pto_matmul_packed_rows();
+  if (weight.rank != 2 || reads_itself) return nullptr;
+  const PackingOperator packing = {*pto_operator_at(op.packer), run};
+  const auto way = static_cast<uint64_t>(op.packer);
+  return packed_weight({way, &packing, &PackingOperator::pack}, weight, owner);
 }
 
 int64_t forget_weights(const void* memory, int64_t bytes) {

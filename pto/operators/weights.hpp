@@ -4,6 +4,8 @@
 //     const auto packed = packed_weight(op, weight, owner, rows, &pto_operator_run);
 //     if (packed) tensors[place] = packed->tensor();   // keep it until the run is over
 //
+// Copies of one weight that are packed in different ways live beside each other.
+//
 // A weight is packed when it is seen again unchanged. At each call its owner, address, sizes,
 // strides, version, some elements and the switch of precision are compared: whole-tensor writes are
 // noticed however they are made, writes of a few elements where the owner counts them. Every change
@@ -36,14 +38,31 @@ enum class WeightCheck {
 void set_weight_check(WeightCheck check);
 WeightCheck weight_check();
 
+class PackedWeight;
+
+// How a weight is packed: ways of one number give the same copy.
+struct WeightPacker {
+  uint64_t way;
+  const void* self;
+  // Packs into memory that the weight takes(). Returns false where that fails.
+  bool (*pack)(const void* self, const pto_tensor_ref& weight, PackedWeight* to);
+};
+
 class PackedWeight {
  public:
+  static constexpr int kMostAxes = 4;
+
   PackedWeight(const pto_tensor_ref& weight, const pto_weight_owner& owner, int wanted);
   ~PackedWeight();
   PackedWeight(const PackedWeight&) = delete;
   PackedWeight& operator=(const PackedWeight&) = delete;
 
   pto_tensor_ref tensor() const;
+  void* data() const { return memory_; }
+  void* take(int64_t bytes);  // for its packer; null where there is no memory
+
+  // A matrix has some axes of size 1 in front.
+  using Axes = std::array<int64_t, kMostAxes>;
 
  private:
   friend class PackedWeights;
@@ -51,14 +70,14 @@ class PackedWeight {
 
   bool is_of(const pto_tensor_ref& weight) const;
   bool is_unchanged(const pto_tensor_ref& weight, const pto_weight_owner& owner) const;
-  bool pack(const pto_operator& packer, const pto_tensor_ref& weight,
-            int32_t (*run)(const pto_operator_call*));
+  int64_t place_of(int64_t row, int64_t col) const;
+  int64_t rows() const { return sizes_[0] * sizes_[1] * sizes_[2]; }
+  int64_t cols() const { return sizes_[kMostAxes - 1]; }
   template <class F>
   bool for_elements(F f) const;
-  static void* allocate(void* user, int32_t, int32_t, const int64_t* sizes, int32_t rank, int32_t);
 
   const void* data_;
-  std::array<int64_t, 2> sizes_, strides_;
+  Axes sizes_, strides_;
   DType dtype_;
   pto_weight_owner owner_;
   std::array<int64_t, kSamples> places_;  // offsets of elements
@@ -71,8 +90,13 @@ class PackedWeight {
   int64_t floats_ = 0, bytes_ = 0;
 };
 
-// Returns the packed copy of a weight of f32, f16, bf16, i8 or u8 for a product of so many rows, or
-// null: the call takes the weight itself. `run` runs the operator that packs.
+// Returns the packed copy of a weight of f32, f16, bf16, i8 or u8 with two to four axes, or null:
+// the call takes the weight itself.
+std::shared_ptr<const PackedWeight> packed_weight(const WeightPacker& packer,
+                                                  const pto_tensor_ref& weight,
+                                                  const pto_weight_owner& owner);
+
+// Does the same for a matrix and a product of so many rows. `run` runs the operator that packs.
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner, int64_t rows,

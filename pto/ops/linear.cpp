@@ -6,6 +6,7 @@
 // matmul at the precision of packing.
 #include <cstring>
 
+#include "pto/isa/cpu/packed_strips.hpp"
 #include "pto/ops/linear_parts.hpp"
 
 namespace {
@@ -23,18 +24,6 @@ pto_matmul_job job_of_packed(int64_t depth, int64_t cols, int precision) {
   job.a.type = job.b.type = kMatmulType<Element>;
   job.precision = precision;
   return job;
-}
-int64_t strip_bytes(pto_matmul_job job, int64_t cols) {
-  job.cols = static_cast<int32_t>(cols);
-  return pto_matmul_packed_bytes(&job);
-}
-
-// Points `job` at the packed columns from `col` on; its columns lie in one strip.
-void set_packed(pto_matmul_job& job, float* packed, int64_t cols, int64_t col) {
-  const int64_t strip = col / kStripCols, first = strip * kStripCols;
-  job.packed = reinterpret_cast<char*>(packed) + strip * strip_bytes(job, kStripCols);
-  job.packed_cols = static_cast<int32_t>(std::min(cols - first, kStripCols));
-  job.packed_first = static_cast<int32_t>(col - first);
 }
 
 // The end of a packed weight.
@@ -113,7 +102,7 @@ int32_t pack(const KernelArguments& in, const pto_tensor& b, bool swaps, const p
     trailer.write(part, pto_matmul_layout(&job));
     job.b = matrix(static_cast<const Element*>(b.data) + col * b.strides[!swaps], b.strides[swaps],
                    b.strides[!swaps]);
-    set_packed(job, to, cols, col);
+    set_strip(&job, to, cols, kStripCols, col);
     job.packs = 1;
     pto_matmul(&job);
   }
@@ -159,7 +148,7 @@ struct Weight {
                 : matrix<const Element>(nullptr, 0, 0);
     if (packed) {
       job.precision = precision;
-      set_packed(job, packed, cols, part.col);
+      set_strip(&job, packed, cols, kStripCols, part.col);
     }
     if (!bias) return;
     const int64_t step = bias->strides[0];

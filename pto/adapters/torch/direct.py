@@ -4,11 +4,14 @@
 An operator of PyTorch, and each of its overloads, is an object whose class has the method
 `__call__`. Ours get a class of their own, which differs only in that. Where the library is not
 built they keep PyTorch's.
+
+The library also tells who owns a tensor (object_owner.cpp), for the constants of jitted functions.
 """
 
 import ctypes
 from typing import Any
 
+from pto import _core
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record
 from pto.adapters.torch import build
@@ -16,6 +19,9 @@ from pto.adapters.torch.record import packet
 from pto.adapters.torch_threads import library
 
 _library = adapter_libraries.load(build.DIRECT)
+if _library is not None:
+    _library.pto_torch_object_owner_address.restype = ctypes.c_void_p
+    _core.set_torch_weight_owner(_library.pto_torch_object_owner_address())
 
 
 def _direct_call(original: Any, index: int) -> Any:

@@ -7,6 +7,7 @@
 // Thread safety: pure functions.
 #pragma once
 #include "pto/abi/host.h"
+#include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/element/narrow_float.hpp"
 
 namespace pto {
@@ -15,6 +16,24 @@ using isa::bfloat16_t;
 using isa::half;
 
 enum { kInt = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4 };  // DLPack's
+
+// The type by which libpto's loops read the elements; arithmetic that wraps needs no sign.
+inline int matmul_type(const pto_tensor& x) {
+  const bool is_signed = x.type_code == kInt;
+  if (x.type_code == kBfloat) return PTO_MATMUL_BF16;
+  if (x.type_code == kFloat)
+    return x.type_bits == 16 ? PTO_MATMUL_F16 : x.type_bits == 32 ? PTO_MATMUL_F32 : PTO_MATMUL_F64;
+  switch (x.type_bits) {
+    case 8:
+      return is_signed ? PTO_MATMUL_I8 : PTO_MATMUL_U8;
+    case 16:
+      return PTO_MATMUL_I16;
+    case 32:
+      return PTO_MATMUL_I32;
+    default:
+      return PTO_MATMUL_I64;
+  }
+}
 
 // Calls f with a pointer to the elements; bool counts as u8.
 template <class F>

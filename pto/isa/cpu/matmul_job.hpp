@@ -107,7 +107,8 @@ typedef struct pto_matmul_job {
   void* packed;
   int32_t packs;
   // Where `packed` has more columns than the job, at most PTO_MATMUL_PACKED_COLS: how many, and the
-  // first one of the job, a multiple of 32. 0 and 0: they are the job's.
+  // first one of the job, a multiple of 32; so is the number of its columns, unless they are the
+  // last ones. 0 and 0: they are the job's.
   int32_t packed_cols, packed_first;
   // The groups of a b of I4X2: 32, 64 or 128 of the depth, which is a multiple of them. Factors and
   // zeros (data null: none) are f32, f16 or bf16, groups x cols, each row's together. Where b's

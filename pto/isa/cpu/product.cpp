@@ -3,8 +3,8 @@
 // pool.
 #include "pto/abi/program.h"
 #include "pto/isa/cpu/element_types.hpp"
-#include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/cpu/matrix_cut.hpp"
+#include "pto/isa/cpu/packed_right.hpp"
 
 namespace pto {
 namespace {
@@ -12,24 +12,6 @@ namespace {
 constexpr int64_t kPiece = 64 << 10;  // elements of sums that are converted at a time
 
 int least(int64_t a, int64_t b) { return static_cast<int>(a < b ? a : b); }
-
-// The type by which libpto's loops read the elements; arithmetic that wraps needs no sign.
-int type_of(const pto_tensor& x) {
-  const bool is_signed = x.type_code == kInt;
-  if (x.type_code == kBfloat) return PTO_MATMUL_BF16;
-  if (x.type_code == kFloat)
-    return x.type_bits == 16 ? PTO_MATMUL_F16 : x.type_bits == 32 ? PTO_MATMUL_F32 : PTO_MATMUL_F64;
-  switch (x.type_bits) {
-    case 8:
-      return is_signed ? PTO_MATMUL_I8 : PTO_MATMUL_U8;
-    case 16:
-      return PTO_MATMUL_I16;
-    case 32:
-      return PTO_MATMUL_I32;
-    default:
-      return PTO_MATMUL_I64;
-  }
-}
 
 template <class T>
 struct ElementOfPointer;
@@ -72,12 +54,14 @@ class Batches {
  public:
   // `soon`: what comes next, or null; `is_asked`: b was that. `where`: the user's line.
   Batches(pto_services* services, const char* where, const pto_tensor& c, const pto_tensor& a,
-          const pto_tensor& b, pto_runs* soon, bool is_asked, int threads)
+          const pto_tensor& b, const pto_packed_right* packed, pto_runs* soon, bool is_asked,
+          int threads)
       : services_(services),
         where_(where),
         c_(c),
         a_(a),
         b_(b),
+        packed_(packed, a, b),
         rows_(c.sizes[c.rank - 2]),
         cols_(c.sizes[c.rank - 1]),
         depth_(a.sizes[a.rank - 1]),
@@ -125,23 +109,33 @@ class Batches {
     return moved;
   }
   static pto_matmul_matrix plain(const pto_tensor& x) {
-    return matrix(x.data, type_of(x), x.strides[x.rank - 2], x.strides[x.rank - 1]);
+    return matrix(x.data, matmul_type(x), x.strides[x.rank - 2], x.strides[x.rank - 1]);
   }
 
+  // Multiplies a part, from strip to strip where b is packed.
   int32_t multiply(int64_t item) const {
     const int64_t batch = item / cut_.count();
-    const Rectangle part = cut_.part(item % cut_.count());
+    Rectangle part = cut_.part(item % cut_.count());
+    if (part.rows == 0) return 0;
+    for (const int64_t end = part.col + part.cols; part.col < end; part.col += part.cols) {
+      const auto packed = packed_.at(at(b_, batch, 0, part.col).data, end - part.col);
+      part.cols = packed.cols > 0 ? packed.cols : end - part.col;
+      if (const int32_t code = multiply(batch, part, packed)) return code;
+    }
+    return 0;
+  }
+  int32_t multiply(int64_t batch, const Rectangle& part, const PackedRight::Columns& packed) const {
     const bool reals = c_.type_code == kFloat || c_.type_code == kBfloat;
-    if (part.rows == 0 || part.cols == 0) return 0;
-    if (reals && c_.type_bits == 64) return by_sums<double, double>(batch, part, PTO_MATMUL_F64);
-    if (reals) return by_sums<float, float>(batch, part, PTO_MATMUL_F32);
-    if (c_.type_bits == 64) return by_sums<int64_t, int64_t>(batch, part, PTO_MATMUL_I64);
-    return by_sums<int32_t, int32_t>(batch, part, PTO_MATMUL_I32);
+    if (reals && c_.type_bits == 64)
+      return by_sums<double, double>(batch, part, packed, PTO_MATMUL_F64);
+    if (reals) return by_sums<float, float>(batch, part, packed, PTO_MATMUL_F32);
+    if (c_.type_bits == 64) return by_sums<int64_t, int64_t>(batch, part, packed, PTO_MATMUL_I64);
+    return by_sums<int32_t, int32_t>(batch, part, packed, PTO_MATMUL_I32);
   }
 
   // Says whether the loops read the operands as they are where sums are of this type.
   bool reads(int sums) const {
-    const int type = type_of(a_);
+    const int type = matmul_type(a_);
     if (type == sums) return true;
     if (sums == PTO_MATMUL_F32) return type == PTO_MATMUL_F16 || type == PTO_MATMUL_BF16;
     const bool is_short = type == PTO_MATMUL_I16 && (a_.type_code == kInt || c_.type_bits == 16);
@@ -150,7 +144,8 @@ class Batches {
 
   // Multiplies by sums of type Sum, which the loops write, or which become elements of c.
   template <class Sum, class Wide>
-  int32_t by_sums(int64_t batch, const Rectangle& part, int sums) const {
+  int32_t by_sums(int64_t batch, const Rectangle& part, const PackedRight::Columns& packed,
+                  int sums) const {
     pto_matmul_job job = {};
     job.precision = pto_matmul_precision();
     job.depth = static_cast<int32_t>(depth_);
@@ -161,8 +156,11 @@ class Batches {
     job.a = plain(a);
     job.b = plain(b);
     job.c = plain(c);
-    if (batches_ * cut_.count() == 1) job.soon = soon_, job.is_asked = is_asked_;
     const bool is_read = reads(sums);
+    if (packed.cols > 0 && is_read)
+      packed_.set(&job, packed);
+    else if (batches_ * cut_.count() == 1)
+      job.soon = soon_, job.is_asked = is_asked_;
     const Elements<Wide> left(is_read ? 0 : part.rows * depth_),
         right(is_read ? 0 : depth_ * part.cols);
     if (!left.data()) return pto_fail_memory(services_, where_, left.bytes());
@@ -179,7 +177,7 @@ class Batches {
     return by_pieces<Sum>(job, c, part, sums);
   }
 
-  // Rows of the result that lie dense stream by: a column becomes a row.
+  // Rows of the result that lie dense stream by: a column becomes a row, and b is read as a.
   static int32_t multiply_turned(const pto_matmul_job& job) {
     if (job.c.row_stride == 1 && (job.c.col_stride != 1 || job.cols == 1)) {
       const pto_matmul_job other = turned(job);
@@ -191,6 +189,7 @@ class Batches {
     pto_matmul_job other = job;
     other.a = turned(job.b), other.b = turned(job.a), other.c = turned(job.c);
     other.rows = job.cols, other.cols = job.rows;
+    other.packed = nullptr, other.packed_cols = other.packed_first = 0;
     other.is_turned = 1;
     return other;
   }
@@ -201,7 +200,8 @@ class Batches {
   template <class Sum>
   int32_t by_pieces(pto_matmul_job job, const pto_tensor& c, const Rectangle& part,
                     int sums) const {
-    const int height = least(part.rows, 1024), width = least(part.cols, kPiece / height);
+    const int height = least(part.rows, 1024), across = static_cast<int>(kPiece / height) & -32,
+              width = least(part.cols, across), packed_first = job.packed_first;
     const Elements<Sum> memory(int64_t(height) * width);
     if (!memory.data()) return pto_fail_memory(services_, where_, memory.bytes());
     const pto_matmul_matrix a = job.a, b = job.b;
@@ -216,6 +216,7 @@ class Batches {
         job.rows = least(height, part.rows - row), job.cols = least(width, part.cols - col);
         job.a = moved(a, item, row, 0);
         job.b = moved(b, item, 0, col);
+        if (job.packed) job.packed_first = packed_first + static_cast<int>(col);
         job.c = matrix(memory.data(), sums, job.cols, 1);
         if (const int32_t code = pto_matmul(&job)) return code;
         narrow(c, row, col, job.rows, job.cols, memory.data());
@@ -248,6 +249,7 @@ class Batches {
   pto_services* const services_;
   const char* const where_;
   const pto_tensor &c_, &a_, &b_;
+  const PackedRight packed_;
   const int64_t rows_, cols_, depth_, batches_;
   const int threads_;
   const MatrixCut cut_;
@@ -259,12 +261,13 @@ class Batches {
 }  // namespace pto
 
 int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
-                     const pto_tensor* a, const pto_tensor* b, const pto_runs* soon,
-                     int32_t threads) {
+                     const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
+                     const pto_runs* soon, int32_t threads) {
   thread_local const void* asked = nullptr;  // what the last product asked for
   pto_runs runs = soon ? *soon : pto_runs{};
   const bool is_asked = asked && asked == b->data;
-  pto::Batches batches(services, where, *c, *a, *b, soon ? &runs : nullptr, is_asked, threads);
+  pto::Batches batches(services, where, *c, *a, *b, packed, soon ? &runs : nullptr, is_asked,
+                       threads);
   const int32_t code = batches.run();
   asked = soon && runs.count == 0 ? runs.data : nullptr;
   return code;
