@@ -37,7 +37,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 762,
-    "adapters": 11513,
+    "adapters": 11525,
     "base": 1486,
     "bench": 1224,
     "bindings": 4935,
@@ -47,10 +47,10 @@ BUDGETS = {
     "device": 465,
     "ir": 4805,
     "isa": 18390,
-    "language": 10125,
-    "launch": 6360,
+    "language": 10140,
+    "launch": 6372,
     "models": 2500,
-    "operators": 3235,
+    "operators": 3290,
     "ops": 5167,
     "passes": 1910,
     "pto": 992,

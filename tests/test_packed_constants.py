@@ -15,7 +15,8 @@ import torch
 import pto
 from pto.adapters import build
 from pto.adapters.torch.build import DIRECT
-from pto.language.op import operators
+from pto.errors import Error
+from pto.language.op import op, operators
 
 needs_torch_owners = pytest.mark.skipif(
     build.built(DIRECT) is None, reason="python -m pto adapters build torch"
@@ -304,3 +305,39 @@ def test_a_package_reads_the_constant_itself(tmp_path):
     for _ in range(3):
         assert bits(loaded(x, w)) == bits(plain(x, w))
     assert packed_bytes() == before
+
+
+class Layer:
+    """The product of an operator whose weight is a constant."""
+
+    types = "(T, T) -> T where T: f32 bf16"
+    constants = ("w",)
+
+    def build(x, w):
+        return pto.matmul(x, w)
+
+
+@needs_torch_owners
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_a_constant_of_an_operator_is_packed_for_torch(kind):
+    layer = {o.name: o for o in operators()}.get("packed_layer") or op(
+        "packed_layer(Tensor x, Tensor w) -> Tensor"
+    )(Layer)
+    x, w = array("torch", kind, ROWS, DEPTH), array("torch", kind, DEPTH, COLS)
+    _, plain = with_constant(lambda x, w: pto.matmul(x, w))
+    before = packed_bytes()
+    for change in (lambda: None, lambda: w[3, 5].fill_(7), lambda: w.data.mul_(2)):
+        change()
+        for _ in range(9):  # each change doubles the calls until it is packed again
+            assert bits(torch.ops.pto.packed_layer(x, w)) == bits(plain(x, w))
+        assert packed_bytes() > before
+    del w
+    assert packed_bytes() == before
+    assert layer.trace([("f32", (4, 4))] * 2, []).inputs[1][1] == "f32"
+
+
+@pytest.mark.parametrize("name", ["v", "cache", 3])
+def test_a_constant_of_an_operator_is_a_tensor_that_it_does_not_write(name):
+    members = {"build": lambda x, cache: cache + x, "constants": (name,)}
+    with pytest.raises(Error, match="constants names .*\n.* that no call writes.*\n.*some of x"):
+        op("written_layer(Tensor x, Tensor(a!) cache) -> ()")(type("Written", (), members))

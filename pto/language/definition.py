@@ -11,7 +11,7 @@ from pto.language.native_kernel import NativeKernel
 MEMBERS = {
     *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
     *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast", "packing"),
-    "others",
+    *("others", "constants"),
 }
 AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them
 
@@ -49,9 +49,22 @@ def check_definition(operator: Any) -> None:
             "a hand-written kernel replaces build, and infer gives the shapes of its results",
             "write kernel = cpp_kernel(...) and def infer(...), and remove build",
         )
+    _check_constants(operator)
     if (autocast := operator.member("autocast")) not in AUTOCAST:
         raise InvalidValue(
             f"{operator.name}: autocast is {autocast!r}",
             "autocast says what a region of mixed precision does with the arguments",
             "write 'low', 'f32', or leave it out for the widest type among them",
         )
+
+
+def _check_constants(operator: Any) -> None:
+    """Constants are tensors that stay as they are from call to call."""
+    may = [a.name for a in operator.arguments if a.kind == "Tensor" and not a.mutable]
+    for name in operator.member("constants") or ():
+        if name not in may:
+            raise InvalidValue(
+                f"{operator.name}: constants names {name!r:.60}",
+                "a constant is a tensor argument that no call writes: a weight",
+                f"name some of {', '.join(may)}",
+            )

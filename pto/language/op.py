@@ -154,6 +154,7 @@ class Operator(Signature, _core.Callable):
     def _inputs(self, trace: Trace, tensors: list, attributes: list) -> dict[str, Any]:
         """The arguments by name, as `build` sees them, numbers of the call apart."""
         given, values = iter(tensors), iter(attributes)
+        constants = self.member("constants") or ()
         found: dict[str, Any] = {}
         for a in self.arguments:
             if not a.is_tensor:
@@ -163,7 +164,8 @@ class Operator(Signature, _core.Callable):
             if isinstance(like, list):
                 found[a.name] = [trace.input(f"{a.name}{i}", *t) for i, t in enumerate(like)]
             else:
-                found[a.name] = None if like is None else trace.input(a.name, *like)
+                is_constant = a.name in constants
+                found[a.name] = like and trace.input(a.name, *like, constant=is_constant)
         return found
 
     def results(self, results: Any) -> list:

@@ -170,10 +170,11 @@ void Call::measure_launches() {
 }
 
 void Call::run(std::span<void* const> outputs) {
-  run_all(tensors_.data(), scalars_.data(), outputs);
+  run_all(tensors_.data(), scalars_.data(), outputs, params_);
 }
 
-void Call::run(std::span<void* const> inputs, std::span<void* const> outputs) const {
+void Call::run(std::span<void* const> inputs, std::span<void* const> outputs,
+               std::span<const std::byte> params) const {
   PTO_ASSERT(inputs.size() == n_inputs_);
   const size_t n_tensors = program_.tensors_.size();
   FewOrMany<pto_tensor, 8> tensors(n_tensors);
@@ -181,10 +182,11 @@ void Call::run(std::span<void* const> inputs, std::span<void* const> outputs) co
   std::copy_n(tensors_.data(), n_tensors, tensors.data());
   std::copy_n(scalars_.data(), n_scalars_, scalars.data());
   for (size_t i = 0; i < n_inputs_; ++i) tensors[i].data = inputs[i];
-  run_all(tensors.data(), scalars.data(), outputs);
+  run_all(tensors.data(), scalars.data(), outputs, params);
 }
 
-void Call::run_all(pto_tensor* tensors, uint64_t* scalars, std::span<void* const> outputs) const {
+void Call::run_all(pto_tensor* tensors, uint64_t* scalars, std::span<void* const> outputs,
+                   std::span<const std::byte> params) const {
   PTO_ASSERT(outputs.size() == n_outputs_);
   const Memory scratch(program_.spec_.name.c_str(), scratch_bytes_);
   char* free = static_cast<char*>(scratch.data());
@@ -194,11 +196,12 @@ void Call::run_all(pto_tensor* tensors, uint64_t* scalars, std::span<void* const
     free += tensors[i].extent_bytes;
   }
   const RecordScope whole(SpanKind::Call, -1);
-  for (size_t i = 0; i < program_.launches_.size(); ++i) run_one(i, tensors, scalars);
+  for (size_t i = 0; i < program_.launches_.size(); ++i) run_one(i, tensors, scalars, params);
 }
 
 // Runs a launch on these tensors of the program; writes its own two of `scalars`.
-void Call::run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars) const {
+void Call::run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars,
+                   std::span<const std::byte> params) const {
   const Launch& sizes = launches_[launch];
   if (sizes.items <= 0) return;
   const LaunchSpec& spec = program_.spec_.launches[launch];
@@ -217,7 +220,7 @@ void Call::run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars) 
   scalars[given + 1] = static_cast<uint64_t>(spec.quantum);
   const Machine& here = machine();
   pto_args args = args_of({bound.takes_all ? tensors : picked, spec.tensors.size()},
-                          {scalars, n_scalars_}, params_);
+                          {scalars, n_scalars_}, params);
   if (sizes.written_bytes >= here.stream_bytes) args.flags = PTO_LAUNCH_STREAM;
   if (spec.params != nullptr) args.params = spec.params;
   if (spec.is_program) {

@@ -78,7 +78,11 @@ class Call {
   // Runs all launches; outputs are dense, 64-byte aligned is best, and must not overlap inputs.
   // Throws pto::Error with the kernel's text.
   void run(std::span<void* const> outputs);
-  void run(std::span<void* const> inputs, std::span<void* const> outputs) const;
+  void run(std::span<void* const> inputs, std::span<void* const> outputs) const {
+    run(inputs, outputs, params_);
+  }
+  void run(std::span<void* const> inputs, std::span<void* const> outputs,
+           std::span<const std::byte> params) const;
 
  private:
   struct Launch {  // a launch with known sizes
@@ -89,8 +93,10 @@ class Call {
   void check_sizes() const;
   void add_made_tensors();
   void measure_launches();
-  void run_all(pto_tensor* tensors, uint64_t* scalars, std::span<void* const> outputs) const;
-  void run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars) const;
+  void run_all(pto_tensor* tensors, uint64_t* scalars, std::span<void* const> outputs,
+               std::span<const std::byte> params) const;
+  void run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars,
+               std::span<const std::byte> params) const;
   const std::string& name_of(size_t tensor) const;
   std::string origin(const Dim& dim) const;
   [[noreturn]] void fail_check(int input, int axis, const SizeProgram& expected) const;

@@ -52,6 +52,7 @@ class IndexerProlog:
         "(bf16, i8, f32, i8, f32, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, i8, f16, I)"
         " -> (i8, f16, f16) where I: i64 i32"
     )
+    constants = ("w_qb", "wk", "w_proj", "hadamard_q", "hadamard_k")
 
     def build(
         x, q_norm, q_norm_scale, w_qb, w_qb_scale, wk, w_proj, gamma, beta, cos, sin,

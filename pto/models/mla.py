@@ -55,6 +55,9 @@ def _put(cache: Tensor, slots: Tensor, rows: Tensor) -> Tensor:
     return scatter_update(cache, slots, rows.reshape(rows.shape[0], *cache.shape[2:]))
 
 
+_WEIGHTS = ("w_dq", "w_uq_qr", "w_uk", "w_dkv_kr")
+
+
 @op(
     "mla_prolog(Tensor x, Tensor w_dq, Tensor w_uq_qr, Tensor w_uq_qr_scale, Tensor w_uk,"
     " Tensor w_dkv_kr, Tensor gamma_q, Tensor gamma_kv, Tensor cos, Tensor sin,"
@@ -68,6 +71,7 @@ class MlaProlog:
         "(bf16, bf16, i8, f32, bf16, bf16, bf16, bf16, bf16, bf16, i8, bf16, f32, I)"
         " -> (bf16, bf16, i8, f32) where I: i64 i32"
     )
+    constants = _WEIGHTS
 
     def build(
         x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin,
@@ -116,6 +120,7 @@ class MlaPrologBf16:
         "(bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, I)"
         " -> (bf16, bf16, bf16) where I: i64 i32"
     )
+    constants = _WEIGHTS
 
     def build(
         x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, kv_cache, kr_cache, slots

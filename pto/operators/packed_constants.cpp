@@ -9,6 +9,8 @@
 namespace pto {
 namespace {
 
+thread_local const ScopedWeightOwners* owners_here = nullptr;
+
 // Copies by an operator have the numbers of operators as ways.
 constexpr uint64_t kWay = uint64_t{1} << 32;
 
@@ -40,6 +42,24 @@ PackedConstants::PackedConstants(const ProgramSpec& spec) {
     constants_.push_back({one, is_written});
   }
 }
+
+PackedConstants::PackedConstants(const ProgramSpec& spec, const pto_operator_call& call)
+    : PackedConstants(spec) {
+  const ScopedWeightOwners* const here = owners_here;
+  if (!here || &here->call_ != &call) return;
+  for (size_t i = 0; i < constants_.size(); ++i) {
+    pto_weight_owner owner;
+    if (here->find_(here->self_, static_cast<size_t>(constants_[i].spec.input), &owner) != 0)
+      set_owner(i, owner);
+  }
+}
+
+ScopedWeightOwners::ScopedWeightOwners(const pto_operator_call& call, Find find, const void* self)
+    : call_(call), find_(find), self_(self), before_(owners_here) {
+  owners_here = this;
+}
+
+ScopedWeightOwners::~ScopedWeightOwners() { owners_here = before_; }
 
 void PackedConstants::set_owner(size_t constant, const pto_weight_owner& owner) {
   constants_[constant].has_owner = true;

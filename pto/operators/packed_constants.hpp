@@ -5,6 +5,11 @@
 //     constants.set_owner(i, owner);                       // of constant i, where it is known
 //     call.set_params(constants.find(call.inputs()));      // keep `constants` until it has run
 //
+// An adapter that runs an operator tells the owners of its tensors, for those that the operator
+// names as constants:
+//
+//     const ScopedWeightOwners owners(call, owner_of, this);   // around pto_operator_run(&call)
+//
 // They are those of weights.hpp, with its rules: a constant is packed when it is seen again
 // unchanged. One that the program writes, or whose owner nobody knows, is not.
 // Thread safety: belongs to one call.
@@ -14,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "pto/abi/operator.h"
 #include "pto/base/program_spec.hpp"
 #include "pto/operators/weights.hpp"
 
@@ -21,7 +27,10 @@ namespace pto {
 
 class PackedConstants {
  public:
+  PackedConstants() = default;
   explicit PackedConstants(const ProgramSpec& spec);
+  // With the owners that the adapter told for this call.
+  PackedConstants(const ProgramSpec& spec, const pto_operator_call& call);
 
   bool empty() const { return constants_.empty(); }
   void set_owner(size_t constant, const pto_weight_owner& owner);
@@ -38,6 +47,24 @@ class PackedConstants {
   };
   std::vector<Constant> constants_;
   std::vector<std::shared_ptr<const PackedWeight>> copies_;
+};
+
+class ScopedWeightOwners {
+ public:
+  // Returns 0 where nothing is known of the owner of a tensor of the call.
+  using Find = int32_t (*)(const void* self, size_t tensor, pto_weight_owner* owner);
+
+  ScopedWeightOwners(const pto_operator_call& call, Find find, const void* self);
+  ScopedWeightOwners(const ScopedWeightOwners&) = delete;
+  ScopedWeightOwners& operator=(const ScopedWeightOwners&) = delete;
+  ~ScopedWeightOwners();
+
+ private:
+  friend class PackedConstants;
+  const pto_operator_call& call_;
+  const Find find_;
+  const void* const self_;
+  const ScopedWeightOwners* const before_;
 };
 
 }  // namespace pto

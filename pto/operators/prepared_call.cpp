@@ -145,6 +145,8 @@ CallMemory PreparedCall::memory(const pto_operator_call& call) const {
     }
   }
   PTO_ASSERT(next == given_outputs());
+  const ProgramSpec& spec = call_.program().spec();
+  if (!spec.packed.empty()) memory.constants = PackedConstants(spec, call);
   return memory;
 }
 
@@ -180,6 +182,12 @@ bool PreparedCall::must_stand_aside(size_t output, const CallMemory& memory) con
   return false;
 }
 
+std::vector<std::byte> PreparedCall::packed_params(CallMemory* memory) const {
+  std::vector<pto_tensor> inputs(call_.inputs().begin(), call_.inputs().end());
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i].data = memory->inputs[i];
+  return memory->constants.find(inputs);
+}
+
 void PreparedCall::run(CallMemory* memory) const {
   CallMemory& here = *memory;
   Staging staging(op_.name);
@@ -195,8 +203,12 @@ void PreparedCall::run(CallMemory* memory) const {
                              static_cast<int32_t>(call_.program().spec().outputs[i].dtype)});
   }
   here.rows.place(here.outputs.data() + count);
-  call_.run({here.inputs.data(), call_.inputs().size()},
-            {here.outputs.data(), call_.outputs().size()});
+  const std::span<void*const> inputs(here.inputs.data(), call_.inputs().size()),
+      outputs(here.outputs.data(), call_.outputs().size());
+  if (here.constants.empty())
+    call_.run(inputs, outputs);
+  else
+    call_.run(inputs, outputs, packed_params(&here));
   staging.finish();
   here.rows.report([this](int output) { return call_.output_sizes(output)[0]; });
 }

@@ -20,6 +20,7 @@
 #include "pto/launch/call.hpp"
 #include "pto/operators/bounded_rows.hpp"
 #include "pto/operators/call_arguments.hpp"
+#include "pto/operators/packed_constants.hpp"
 
 namespace pto {
 
@@ -30,6 +31,7 @@ struct CallMemory {
   std::array<void*, PTO_MAX_TENSORS> inputs;
   std::array<void*, PTO_MAX_BUFFERS> outputs;
   BoundedRows rows;
+  PackedConstants constants;
 };
 
 class PreparedCall {
@@ -53,6 +55,7 @@ class PreparedCall {
   static const Program& program_of(const pto_operator& op, const CallArguments& arguments);
   void count_members(const pto_operator_call& call);
   size_t given_outputs() const;
+  std::vector<std::byte> packed_params(CallMemory* memory) const;
   const Gaps* gaps_of(size_t input) const;
   pto_tensor_ref input_at(size_t input, void* data) const;
   bool must_stand_aside(size_t output, const CallMemory& memory) const;

@@ -90,6 +90,13 @@ void Invocation::run() {
 }
 
 int32_t Invocation::run_on_cpu(const pto_operator_call& call) const {
+  const ScopedWeightOwners owners(
+      call,
+      [](const void* self, size_t tensor, pto_weight_owner* owner) -> int32_t {
+        const WeightOwner owner_of = weight_owner.load(std::memory_order_acquire);
+        return owner_of && owner_of(static_cast<const Invocation*>(self)->objects_[tensor], owner);
+      },
+      this);
   return direct_ ? pto_torch_site_run(direct_->site, &call) : pto_torch_operator_run(&call);
 }
 

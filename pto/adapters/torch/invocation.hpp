@@ -19,7 +19,7 @@
 #include "pto/abi/operator.h"
 #include "pto/adapters/torch/shim.hpp"
 #include "pto/launch/staging.hpp"
-#include "pto/operators/weights.hpp"
+#include "pto/operators/packed_constants.hpp"
 
 namespace pto::torch_adapter {
 
