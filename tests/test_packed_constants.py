@@ -240,6 +240,7 @@ def test_what_is_not_packed_says_why():
     assert "writes it" in why(writes, x, w, out)
     text = with_constant(whole)[0].explain(x, w)
     assert "==== constants ====\nw: packed once" in text
+    assert not any(choice.what == "constant" for choice in text.choices)
     before = packed_bytes()
     for function, args in (
         (lambda x, w: x[:, :32] @ w[:32], (x, w)),

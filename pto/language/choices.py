@@ -20,6 +20,7 @@ from pto.language.plan import Plan, Step
 
 _MADE_BY_PASSES = ("takes_product", "tuned")
 _NUMBERS_OF_CALLS = ("leaf_call",)  # count uses of a name
+_TOLD_APART = ("constant",)  # by what explain says of constants
 _FREE = ("constant", "moved", "parameter")  # forms of nodes that belong to each reader
 
 
@@ -48,7 +49,7 @@ def choices_of(plan: Plan) -> Iterator[Choice]:
         for node in nodes:
             tuned = next((text for name, _, text in node["hints"] if name == "tuned"), "").split()
             for name, numbers, text in node["hints"]:
-                if name in _MADE_BY_PASSES + _NUMBERS_OF_CALLS:
+                if name in _MADE_BY_PASSES + _NUMBERS_OF_CALLS + _TOLD_APART:
                     continue
                 key = name, text or tuple(numbers), "tuner" if name in tuned else "user"
                 found = asked.setdefault(key, (node["lines"][0] if node["lines"] else "", []))
