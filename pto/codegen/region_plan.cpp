@@ -221,9 +221,8 @@ class Planner {
     size_t with_buffers = 0, without = 0;
     for (int sweep = 0; sweep < plan_.sweeps; ++sweep) {
       const auto is_kept = [&](int i) {
-        return std::any_of(plan_.buffers.begin(), plan_.buffers.end(), [&](const RowBuffer& b) {
-          return b.instance == i && b.from < sweep;
-        });
+        return std::any_of(plan_.buffers.begin(), plan_.buffers.end(),
+                           [&](const RowBuffer& b) { return b.instance == i && b.from < sweep; });
       };
       const std::vector<int> computed = plan_.needed(plan_.roots(sweep), is_kept);
       for (int i : computed)
@@ -237,8 +236,7 @@ class Planner {
     std::vector<int> busy;  // until this sweep
     for (RowBuffer& b : plan_.buffers) {
       const DType dtype = body_[plan_.at(b.instance).value].type.dtype;
-      while (b.row < busy.size() &&
-             (plan_.rows_of_scratch[b.row] != dtype || busy[b.row] > b.from))
+      while (b.row < busy.size() && (plan_.rows_of_scratch[b.row] != dtype || busy[b.row] > b.from))
         ++b.row;
       if (b.row == busy.size()) {
         busy.push_back(0);
