@@ -143,7 +143,7 @@ def test_a_numpy_constant_that_is_written_as_a_whole_is_read_anew():
     for change in numpy_changes(w):
         for _ in range(5):
             assert bits(constant(x, w)) == bits(plain(x, w))
-        change()
+        change(w)
         for _ in range(9):
             assert bits(constant(x, w)) == bits(plain(x, w))
 
@@ -157,7 +157,7 @@ def test_a_torch_constant_that_changes_in_place_is_read_anew():
     for change in changes:
         for _ in range(3):
             assert bits(constant(x, w)) == bits(plain(x, w))
-        change()
+        change(w)
         assert bits(constant(x, w)) == bits(plain(x, w))
 
 
@@ -327,8 +327,8 @@ def test_a_constant_of_an_operator_is_packed_for_torch(kind):
     x, w = array("torch", kind, ROWS, DEPTH), array("torch", kind, DEPTH, COLS)
     _, plain = with_constant(lambda x, w: pto.matmul(x, w))
     before = packed_bytes()
-    for change in (lambda: None, lambda: w[3, 5].fill_(7), lambda: w.data.mul_(2)):
-        change()
+    for change in (lambda w: None, lambda w: w[3, 5].fill_(7), lambda w: w.data.mul_(2)):
+        change(w)
         for _ in range(9):  # each change doubles the calls until it is packed again
             assert bits(torch.ops.pto.packed_layer(x, w)) == bits(plain(x, w))
         assert packed_bytes() > before
