@@ -36,7 +36,8 @@ HAS_PARTS = _core.has_matmul_tiles()  # a float may be packed as three bf16
 
 def _strip(b: Spec, depth: Size, cols: Size) -> Size:
     if b.dtype is i8:
-        return (depth + 63) // 64 * 16 * ((cols + 31) // 32 * 32) + STRIP_SLACK
+        # And the sum of each column: matmul_excess.hpp.
+        return ((depth + 63) // 64 * 16 + 1) * ((cols + 31) // 32 * 32) + STRIP_SLACK
     cols = (cols + 15) // 16 * 16
     if b.dtype is bf16 and not _core.matmul_layout("bf16").startswith("floats"):
         return (depth + 31) // 32 * 32 * cols // 2 + STRIP_SLACK  # pairs or tiles of bf16
