@@ -23,6 +23,9 @@ class MlaDecodeStep:
         " bf16, bf16, i8, bf16, f32, i8, f16, I, J, K) -> bf16"
         " where I: i64 i32, J: i32 i64, K: i32 i64"
     )
+    constants = (
+        "w_dq", "w_uq_qr", "w_uk", "w_dkv_kr", "w_qb", "wk", "w_proj", "hadamard_q", "hadamard_k",
+    )  # fmt: skip
 
     def build(
         x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, w_qb,
