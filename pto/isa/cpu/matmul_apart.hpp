@@ -12,9 +12,9 @@
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
-#include "pto/isa/cpu/lines.hpp"
 #include "pto/isa/cpu/matmul_pack.hpp"
 #include "pto/isa/cpu/matmul_place.hpp"
+#include "pto/isa/cpu/matmul_requests.hpp"
 #include "pto/isa/cpu/transpose.hpp"
 
 PTO_NAMESPACE_BEGIN

@@ -10,9 +10,9 @@
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
-#include "pto/isa/cpu/lines.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
 #include "pto/isa/cpu/matmul_place.hpp"
+#include "pto/isa/cpu/matmul_requests.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -181,17 +181,13 @@ class PackedStream {
     for (int first = 0; first < kPanelCols; first += kOnce)
       pack_once(to + first * Dot::kRightBytes, {from.at + first, from.row, from.rows});
   }
-  template <class V>
-  static PTO_INLINE V low(V a, V b) {
+  // Interleaves the lower (0) or upper (1) lanes of a and b, or of their boxes.
+  template <int Part, class V>
+  static PTO_INLINE V woven(V a, V b) {
     if constexpr (kBoxed)
-      return zip<0>(a, b);
-    else
+      return zip<Part>(a, b);
+    else if constexpr (Part == 0)
       return lanes::zip_low(a, b);
-  }
-  template <class V>
-  static PTO_INLINE V high(V a, V b) {
-    if constexpr (kBoxed)
-      return zip<1>(a, b);
     else
       return lanes::zip_high(a, b);
   }
@@ -199,14 +195,15 @@ class PackedStream {
   static PTO_INLINE void pack_once(char* to, const Right& from) {
     if constexpr (kPerUnit == 2) {
       const Row a = row_of(from, 0), b = row_of(from, 1);
-      put(to, 0, low(a, b)), put(to, 1, high(a, b));
+      put(to, 0, woven<0>(a, b)), put(to, 1, woven<1>(a, b));
     } else {
       const Row v0 = row_of(from, 0), v1 = row_of(from, 1), v2 = row_of(from, 2),
                 v3 = row_of(from, 3);
       using Halves = Vec<uint16_t, kOnce / 2>;
-      const auto a = bit_cast<Halves>(low(v0, v1)), b = bit_cast<Halves>(low(v2, v3)),
-                 c = bit_cast<Halves>(high(v0, v1)), d = bit_cast<Halves>(high(v2, v3));
-      put(to, 0, low(a, b)), put(to, 1, high(a, b)), put(to, 2, low(c, d)), put(to, 3, high(c, d));
+      const auto a = bit_cast<Halves>(woven<0>(v0, v1)), b = bit_cast<Halves>(woven<0>(v2, v3)),
+                 c = bit_cast<Halves>(woven<1>(v0, v1)), d = bit_cast<Halves>(woven<1>(v2, v3));
+      put(to, 0, woven<0>(a, b)), put(to, 1, woven<1>(a, b)), put(to, 2, woven<0>(c, d)),
+          put(to, 3, woven<1>(c, d));
     }
   }
   static PTO_INLINE Row row_of(const Right& from, int number) {

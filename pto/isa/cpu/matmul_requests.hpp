@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines: runs of memory that are asked for line by line, in turns between other work, into the
-// second cache: the first one has room for fewer requests at a time.
+// Matmul requests: products ask for runs of memory that they read later, line by line, in turns
+// between other work, and into the second cache: the first one has room for fewer requests at a
+// time.
 //
 //     Lines lines(&runs, 0, 128);   // in 128 turns
 //     lines.take_turn();
