@@ -3,7 +3,8 @@
 
 import torch
 
-from bench.model_formulas.numbers import (
+from bench.model_formulas.paged import paged
+from bench.model_formulas.primitives import (
     BF16,
     q8,
     random,
@@ -13,7 +14,6 @@ from bench.model_formulas.numbers import (
     rope_pair,
     scatter,
 )
-from bench.model_formulas.paged import paged
 
 
 def indexer_arguments(t, eighth=True, pages=6):

@@ -3,7 +3,7 @@
 
 import torch
 
-from bench.model_formulas.numbers import BF16, random_bytes, scatter
+from bench.model_formulas.primitives import BF16, random_bytes, scatter
 
 
 def paged(lengths, page, spare=0):

@@ -3,7 +3,7 @@
 
 import torch
 
-from bench.model_formulas.numbers import BF16, random
+from bench.model_formulas.primitives import BF16, random
 
 
 def gate_arguments(t, experts, hidden=512):
