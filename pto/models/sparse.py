@@ -36,7 +36,7 @@ def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, sca
         n, pages = lengths[i // per], table[i // per]
         is_key = (indices[i] >= 0) & (indices[i] < n)
         last = amax(where(is_key, arange(indices.shape[1]) + 1, 0))
-        count = min(last, indices.shape[1])  # says the compiler the most that it can be
+        count = min(last, indices.shape[1])  # tells the compiler the most that it can be
         if count > 0:
             chosen = indices[i, count - 1]  # stands for those that are none
             places = cast(where(is_key, indices[i], chosen)[:count], i64)
