@@ -47,7 +47,10 @@ class Undefined:
     __bool__ = __len__ = __iter__ = __call__ = __getitem__ = __index__ = __float__ = _use
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _use
     __rtruediv__ = __matmul__ = __rmatmul__ = __floordiv__ = __rfloordiv__ = _use
-    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __and__ = __or__ = __array__ = _use
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = __invert__ = _use
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __and__ = __or__ = __array__ = _use
+    __hash__ = object.__hash__
+    described = _use  # an error about it is the error that it has no value
 
 
 class Carried:

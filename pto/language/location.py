@@ -86,7 +86,12 @@ def fail(what: str, why: str, fix: str, kind: type[Error] = InvalidValue) -> NoR
 
 
 def describe(value: object) -> str:
-    """A value in an error message: its kind, and its text where that is short."""
+    """A value in an error message: its kind, and its text where that is short.
+
+    A class with `described` says it itself.
+    """
+    if own := getattr(type(value), "described", None):
+        return own(value)
     if value is None:
         return "None"
     if isinstance(value, bool | int | float | str):
