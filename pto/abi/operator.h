@@ -211,7 +211,8 @@ typedef struct pto_shape {
 
 enum {  // pto_shape_guard::kind: what two sizes that differ mean
   PTO_GUARD_EQUAL = 0,
-  PTO_GUARD_NONEMPTY = 1  // left is min(size, 1), right is 1: an axis to be reduced has elements
+  PTO_GUARD_NONEMPTY = 1,  // left is min(size, 1), right is 1: an axis to be reduced has elements
+  PTO_GUARD_HOLDS = 2      // left counts the elements of which `because` is not true, right is 0
 };
 
 // Two sizes that must be equal; a guard with left == right asks only that the size evaluates.

@@ -92,7 +92,7 @@ int32_t pto_fail_part(pto_services* services, const char* where, const char* ope
                       int32_t axis, int64_t offset, int64_t size, int64_t whole);
 int32_t pto_fail_size(pto_services* services, const char* where, int64_t size);
 int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
-                       int64_t b, int32_t is_empty);
+                       int64_t b, int32_t kind);  // PTO_GUARD_*
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,
                           int32_t axis, int64_t position, int64_t size, int32_t may_skip);
 int32_t pto_fail_step(pto_services* services, const char* where);

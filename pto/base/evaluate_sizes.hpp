@@ -102,10 +102,18 @@ inline SizeRefusal empty_reduction(const std::string& operation, const std::stri
           "pass a tensor that has elements along the reduced axes, or skip an empty one"};
 }
 
+// `count`, a text, is the number of elements of which `because` is not true.
+inline SizeRefusal broken_check(const std::string& because, const std::string& count) {
+  return {"check: not true" + (count == "1" ? "" : " of " + count + " elements") + ": " + because,
+          "the function states it, and goes on only where it is true",
+          "pass values of which it is true"};
+}
+
 // Takes `a` and `b` as texts, since sizes of frameworks may be symbols.
 inline SizeRefusal unequal_sizes(const std::string& a, const std::string& b,
                                  const std::string& because, int32_t guard_kind) {
   if (guard_kind == PTO_GUARD_NONEMPTY) return empty_reduction(because);
+  if (guard_kind == PTO_GUARD_HOLDS) return broken_check(because, a);
   return {"sizes " + a + " and " + b + " differ in " + because,
           "the operator needs them to be equal",
           "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1"};

@@ -158,6 +158,9 @@ TEST(EvaluateSizes, guards_say_what_sizes_that_differ_mean) {
   guard = {0, 1, PTO_GUARD_NONEMPTY, "amax"};
   EXPECT_EQ(evaluated<KnownSizes>(shapes, std::vector<int64_t>{0}, &sizes),
             "amax over an axis of size 0");
+  guard = {0, 1, PTO_GUARD_HOLDS, "n is small"};
+  EXPECT_EQ(evaluated<KnownSizes>(shapes, std::vector<int64_t>{4}, &sizes),
+            "check: not true of 4 elements: n is small");
   std::vector<Size> partial;
   EXPECT_EQ(evaluated<PartialSizes<std::string>>(shapes, std::vector{Size::unknown()}, &partial),
             "");

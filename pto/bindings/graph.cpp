@@ -277,6 +277,10 @@ void bind_builder(nb::module_& m) {
            [](B& b, nb::handle size, std::string because) {
              b.guard_nonempty(dim_from(size), std::move(because));
            })
+      .def("guard_holds",
+           [](B& b, nb::handle count, std::string because) {
+             b.guard_holds(dim_from(count), std::move(because));
+           })
       .def("output", &B::output)
       .def("build", &B::build, "The graph; the builder is spent.");
 }

@@ -89,12 +89,11 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
       });
     if (!names_new || names_later) continue;
     const std::string a = cpp_size(guard.a), b = cpp_size(guard.b);
-    const bool is_empty = guard.kind == GuardKind::Nonempty;
     refuse(a + " != " + b,
            "pto_fail_sizes(frame.args->services, " +
                cpp_string(guard.location.file.empty() ? "" : pto::text(guard.location)) + ", " +
-               cpp_string(guard.because) + ", " + a + ", " + b + ", " + (is_empty ? "1" : "0") +
-               ")");
+               cpp_string(guard.because) + ", " + a + ", " + b + ", " +
+               std::to_string(static_cast<int>(guard.kind)) + ")");
   }
 }
 

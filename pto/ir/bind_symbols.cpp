@@ -70,6 +70,10 @@ void check_guards(const Graph& graph, const std::vector<int64_t>& symbols) {
       if (!is_known(guard.a, symbols) || !is_known(guard.b, symbols)) continue;
       if (guard.kind == GuardKind::Nonempty && evaluate(guard.a, symbols) == 0)
         fail(empty_reduction(guard.because, text(guard.a.left()) + " is 0"));
+      if (const int64_t count = evaluate(guard.a, symbols); guard.kind == GuardKind::Holds) {
+        if (count != 0) fail(broken_check(guard.because, text(count)));
+        continue;
+      }
       check_equal(guard.a, evaluate(guard.b, symbols), symbols,
                   guard.because + ": " + text(guard.b));
     } catch (const Error& error) {

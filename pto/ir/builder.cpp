@@ -363,6 +363,11 @@ void GraphBuilder::guard_nonempty(const Dim& size, std::string because) {
   guard_equal(guard.a, guard.b, guard.because, guard.kind);
 }
 
+void GraphBuilder::guard_holds(const Dim& count, std::string because) {
+  const SizeGuard guard = SizeGuard::holds(count, std::move(because));
+  guard_equal(guard.a, guard.b, guard.because, guard.kind);
+}
+
 void GraphBuilder::order_inputs(std::vector<Value> inputs) {
   PTO_ASSERT(std::is_permutation(inputs.begin(), inputs.end(), graph_.inputs_.begin(),
                                  graph_.inputs_.end()));

@@ -197,6 +197,9 @@ class GraphBuilder {
   // States that a size must not be 0 at run time; throws where it is the constant 0.
   void guard_nonempty(const Dim& size, std::string because);
 
+  // States that a size is 0 at run time, which counts the elements of which `because` is not true.
+  void guard_holds(const Dim& count, std::string because);
+
   // Puts the inputs into another order; `inputs` holds each of them once.
   void order_inputs(std::vector<Value> inputs);
 

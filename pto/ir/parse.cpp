@@ -367,16 +367,20 @@ class GraphReader {
   void guard() {
     const size_t position = in_.position();
     in_.expect("guard");
-    const bool is_nonempty = in_.take("nonempty");
-    const Dim a = in_.dim();
-    if (!is_nonempty) in_.expect("==");
-    const Dim b = is_nonempty ? Dim(1) : in_.dim();
+    const bool is_nonempty = in_.take("nonempty"), holds = !is_nonempty && in_.take("none");
+    SizeGuard guard{in_.dim(), 0, ""};
+    if (!is_nonempty && !holds) {
+      in_.expect("==");
+      guard.b = in_.dim();
+    }
     in_.expect("because");
     const std::string because = in_.string();
     const auto locations = read_locations(in_);
     if (!locations.empty()) builder_.set_location(locations[0]);
     in_.checked(position, [&] {
-      is_nonempty ? builder_.guard_nonempty(a, because) : builder_.guard_equal(a, b, because);
+      if (is_nonempty) return builder_.guard_nonempty(guard.a, because);
+      if (holds) return builder_.guard_holds(guard.a, because);
+      builder_.guard_equal(guard.a, guard.b, because);
     });
     builder_.clear_location();
   }

@@ -77,11 +77,14 @@ class Printer {
   std::string line(const Guard& guard) const {
     std::vector<Location> locations;
     if (!guard.location.file.empty()) locations.push_back(guard.location);
-    const std::string sizes = guard.kind == GuardKind::Nonempty
-                                  ? "nonempty " + text(guard.a.left())
-                                  : text(guard.a) + " == " + text(guard.b);
-    return indent_ + "  guard " + sizes + " because " + in_quotes(guard.because) +
+    return indent_ + "  guard " + sizes_of(guard) + " because " + in_quotes(guard.because) +
            text_of(locations) + "\n";
+  }
+
+  static std::string sizes_of(const Guard& guard) {
+    if (guard.kind == GuardKind::Nonempty) return "nonempty " + text(guard.a.left());
+    if (guard.kind == GuardKind::Holds) return "none " + text(guard.a);
+    return text(guard.a) + " == " + text(guard.b);
   }
 
   std::string attributes(const Node& node) const {

@@ -168,6 +168,32 @@ TEST(Program, keeps_the_nodes_that_define_sizes) {
   EXPECT_EQ(interpret(graph, {integers({}, {3})})[0].shape, (std::vector<int64_t>{3}));
 }
 
+constexpr const char* kChecked =
+    R"(graph checked(%x: f32[2], %n: i64[]) -> (f32[2]) {
+  %0 = constant {value=0} : i64[]
+  %1 = constant {value=1} : i64[]
+  %2 = loop(%0, %1, %1, %0, %n) graph body(%i: i64[], %idle: i64[], %m: i64[]) -> (i64[]) {
+    %0 = size(%m) {size=s0} : i64[]
+    guard none s0 because "m is 0" @ "user.py":3
+    return %idle
+  } : i64[]
+  return %x
+}
+)";
+
+TEST(Program, keeps_bodies_that_check_values_and_reads_checks_back) {
+  const Graph graph = parse(kChecked);
+  verify(graph);
+  EXPECT_EQ(print(graph), kChecked);
+  EXPECT_THAT(needed_nodes(graph, graph.outputs()), ElementsAre(true, true, true, true, true));
+  EXPECT_THAT(interpret(graph, {reals({2}, {1, 2}), integers({}, {0})})[0].reals,
+              ElementsAre(1, 2));
+  EXPECT_THAT(what_of([&] {
+                interpret(graph, {reals({2}, {1, 2}), integers({}, {3})});
+              }),
+              HasSubstr("user.py:3: check: not true of 3 elements: m is 0"));
+}
+
 TEST(Program, checks_guards_on_sizes_as_soon_as_they_are_known) {
   const Graph graph = parse(
       "graph g(%x: f32[s0], %n: i64[]) -> (f32[s0]) {\n  %0 = size(%n) {size=s1} : i64[]\n"

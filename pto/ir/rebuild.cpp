@@ -102,6 +102,15 @@ std::set<int64_t> symbols_of(const Node& node) {
   return symbols;
 }
 
+bool has_checks(const Graph& graph) {
+  for (const Guard& guard : graph.guards())
+    if (guard.kind == GuardKind::Holds) return true;
+  for (const Node& node : graph.nodes())
+    for (const auto& body : node.attributes.bodies)
+      if (has_checks(*body)) return true;
+  return false;
+}
+
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots) {
   std::vector<bool> needed(graph.nodes().size(), false);
   for (const Value v : roots) needed[static_cast<size_t>(v)] = true;
@@ -113,6 +122,8 @@ std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roo
     const Node& node = graph.nodes()[i];
     if (node.op == Opcode::size && symbols.count(node.attributes.size.value()) != 0)
       needed[i] = true;
+    for (const auto& body : node.attributes.bodies)
+      if (has_checks(*body)) needed[i] = true;
     if (!needed[i]) continue;
     symbols.merge(symbols_of(node));
     for (const Value v : node.operands) needed[static_cast<size_t>(v)] = true;

@@ -42,7 +42,10 @@ std::vector<Value> inline_graph(GraphBuilder& b, const Graph& graph, std::vector
 // Lists the symbols of all sizes that a node names: in its type, its attributes and its bodies.
 std::set<int64_t> symbols_of(const Node& node);
 
-// Says for each node whether one of `roots` needs it.
+// Says whether a graph, or a body in it, checks values: it is needed though nothing reads it.
+bool has_checks(const Graph& graph);
+
+// Says for each node whether one of `roots` needs it, or a check.
 std::vector<bool> needed_nodes(const Graph& graph, const std::vector<Value>& roots);
 
 }  // namespace pto

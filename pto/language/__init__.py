@@ -9,6 +9,7 @@ from pto.language import (
 from pto.language.annotations import DYN, DYNAMIC, STATIC, Constant
 from pto.language.branches import cond
 from pto.language.casting import CastMode, SaturationMode, cast
+from pto.language.checks import check
 from pto.language.control import is_loop_begin, is_loop_end, loop, loop_unroll
 from pto.language.dtypes import (
     DType,

@@ -102,7 +102,11 @@ def branch(condition: Tensor, ways: tuple[Way, Way], results: list[tuple[int, in
     for way, outputs in zip(ways, ends, strict=True):
         outputs += [way.version(c) for c in written]
     if not ends[0]:
-        return []
+        if not any(way.scope.has_checks for way in ways):
+            return []
+        for way, outputs in zip(ways, ends, strict=True):
+            with way.open() as b:
+                outputs.append(b.constant(0, "i64"))
     taken = _joined(ways, lambda way, key: way.scope.captured[key].is_input)
     for way, outputs in zip(ways, ends, strict=True):
         way.scope.builder.order_inputs([way.scope.input_of(c) for c in taken])
@@ -111,7 +115,7 @@ def branch(condition: Tensor, ways: tuple[Way, Way], results: list[tuple[int, in
     bodies = [way.scope.builder.build() for way in ways]
     b = trace.here()
     node = b.branch(condition.value, [c.outer for c in taken], *bodies)
-    values = [b.result(node, i) for i in range(len(ends[0]))]
+    values = [b.result(node, i) for i in range(len(results) + len(written))]
     for c, value in zip(written, values[len(results) :], strict=True):
         c.handle.put(value)
     return values[: len(results)]

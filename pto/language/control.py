@@ -18,11 +18,13 @@ from typing import Any
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.carried import Carried, Undefined, as_traced, enter, leaving
+from pto.language.dtypes import i64
 from pto.language.elementwise import eq, ge, gt, le, where
 from pto.language.location import describe, fail, user_line
 from pto.language.scope import Captured, Scope
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current, is_tracing
+from pto.language.types import constant
 from pto.language.whole import is_whole, max, plain, whole
 
 
@@ -238,9 +240,14 @@ def finish(trace: Trace, last: list[tuple[Carried, int | None]], lead: list[int]
     taken = {id(c.handle): c for c in condition.captured.values()} if condition else {}
     taken |= {id(c.handle): c for c in scope.captured.values()}
     others = [c for c in taken.values() if c.is_input and c not in writes]
+    if not outputs and scope.has_checks:  # nothing leaves a body, which has a result
+        idle = Tensor(trace, scope.parameter("idle", "i64", ()))
+        outputs = [idle.node]
     trace.leave()
     if not outputs:
         return None
+    if not (changed or writes):
+        changed = [Carried("idle", constant(trace, 0, i64), idle)]
     ins = [*changed, *writes, *(one for one, value in last if value is None), *others]
     inner = [one.entered if isinstance(one, Carried) else scope.input_of(one) for one in ins]
     scope.builder.order_inputs([*lead, *inner])

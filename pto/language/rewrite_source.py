@@ -17,6 +17,7 @@ from typing import Any
 from pto.errors import InvalidType
 from pto.language import conditions
 from pto.language.branches import run_if
+from pto.language.checks import asserted
 from pto.language.code_names import loops_in_call
 from pto.language.control import run_loop
 from pto.language.location import shown
@@ -25,9 +26,9 @@ from pto.language.rewrite_statements import RUNTIME, Statements, arguments
 from pto.language.steps import Steps
 
 _CALLS = types.SimpleNamespace(
-    run_loop=run_loop, run_if=run_if, run_while=run_while, known=conditions.known,
-    both=conditions.both, either=conditions.either, negated=conditions.negated,
-    compared=conditions.compared, choose=conditions.choose,
+    asserted=asserted, run_loop=run_loop, run_if=run_if, run_while=run_while,
+    known=conditions.known, both=conditions.both, either=conditions.either,
+    negated=conditions.negated, compared=conditions.compared, choose=conditions.choose,
     extreme=conditions.extreme, Steps=Steps,
 )  # fmt: skip
 
@@ -80,10 +81,11 @@ def _root(node: ast.expr) -> str:
 
 
 def has_branches(function: types.FunctionType) -> bool:
-    """Says whether the text of a function has `if`, `while` or a conditional expression."""
+    """Says whether the text of a function has `if`, `while`, `assert` or `a if b else c`."""
     definition = definition_of(function)
     return definition is not None and any(
-        isinstance(node, ast.If | ast.While | ast.IfExp) for node in ast.walk(definition)
+        isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert)
+        for node in ast.walk(definition)
     )
 
 

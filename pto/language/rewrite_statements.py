@@ -115,6 +115,12 @@ class Statements(ast.NodeTransformer):
         call = _call("run_while", _name(test), _name(body), _texts(names), _locals())
         return _placed([test, body, _assignment(names, call), *node.orelse], node.test)
 
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        self.generic_visit(node)
+        text = ast.Constant(ast.unparse(node.test)) if node.msg is None else node.msg
+        call = _call("asserted", _condition(node.test), _lambda(text))
+        return _placed([ast.Expr(call)], node.test)
+
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         self.generic_visit(node)
         if _has(node, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom):
@@ -324,7 +330,7 @@ def _raises(body: list[ast.stmt]) -> list[ast.AST]:
     waiting: list[ast.AST] = [*body]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Raise | ast.Assert):
+        if isinstance(node, ast.Raise):
             found.append(node)
         if not isinstance(node, (*_SCOPES, ast.If, ast.While, ast.For)):
             waiting += ast.iter_child_nodes(node)

@@ -44,7 +44,14 @@ class Scope:
         self.sizes: dict[int, Any] = {}  # value -> the size that it defines
         self.hints: list[tuple] = []  # that the builder gives its nodes
         self.checked = 0  # nodes that fit the hints in force: tile_hints.py
+        self.has_checks = False  # so it stays, also where nothing uses what it computes
         self._names: set[str] = set()
+
+    def keep_for_checks(self) -> None:
+        """Notes a check here, in this scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            scope.has_checks, scope = True, scope.parent
 
     def parameter(self, name: str, dtype: str, shape: tuple) -> int:
         """A new input; another name where this one is taken."""

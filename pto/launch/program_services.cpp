@@ -60,8 +60,11 @@ int32_t pto_fail_size(pto_services* services, const char* where, int64_t size) {
 }
 
 int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
-                       int64_t b, int32_t is_empty) {
-  if (is_empty) return pto::report(services, where, pto::empty_reduction(because));
+                       int64_t b, int32_t kind) {
+  if (kind == PTO_GUARD_NONEMPTY)
+    return pto::report(services, where, pto::empty_reduction(because));
+  if (kind == PTO_GUARD_HOLDS)
+    return pto::report(services, where, pto::broken_check(because, pto::text(a)));
   return pto::report(
       services, where,
       {"sizes " + pto::text(a) + " and " + pto::text(b) + " differ in " + because,

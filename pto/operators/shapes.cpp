@@ -26,6 +26,7 @@ class PlainShapes {
                           static_cast<int32_t>(tensor.sizes.size()), sizes.data()});
     }
     for (const SizeGuard& guard : from.guards) {
+      if (!is_known(guard, n_symbols)) continue;  // data define its sizes: the kernels check it
       texts_.push_back(guard.because);
       guards_.push_back({dims_.add(guard.a), dims_.add(guard.b), static_cast<int32_t>(guard.kind),
                          texts_.back().c_str()});
@@ -41,6 +42,13 @@ class PlainShapes {
              counts_.data()};
   }
   PlainShapes(const PlainShapes&) = delete;
+
+  static bool is_known(const SizeGuard& guard, int32_t n_symbols) {
+    bool known = true;
+    for (const Dim* size : {&guard.a, &guard.b})
+      each_symbol(*size, [&](int64_t symbol) { known = known && symbol < n_symbols; });
+    return known;
+  }
 
   pto_shapes plain;
 

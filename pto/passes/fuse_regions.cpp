@@ -31,6 +31,8 @@ class Builder {
     const std::string* region;
   };
   std::vector<Item> items();
+  std::vector<Item> in_asked_order(const std::vector<Item>& all);
+  std::vector<Item> with_checks_first(const std::vector<Item>& all);
   std::vector<std::vector<size_t>> needs_of(const std::vector<Item>& all);
   Value operand(Value v) const { return made_.count(v) ? made_.at(v) : stored_.at(v); }
   void build_step(GraphBuilder& builder, Value v);
@@ -115,12 +117,42 @@ std::vector<Builder::Item> Builder::items() {
   }
   std::vector<Item> all;
   for (const auto& [stage, some] : stages) all.insert(all.end(), some.begin(), some.end());
+  return with_checks_first(in_asked_order(all));
+}
+
+std::vector<Builder::Item> Builder::in_asked_order(const std::vector<Item>& all) {
   const auto order = asked_order(graph_);
   if (!order) return all;
   std::vector<Value> places;
   for (const Item& item : all) places.push_back(item.step);
   std::vector<Item> ordered;
   for (const size_t i : in_order(needs_of(all), places, *order)) ordered.push_back(all[i]);
+  return ordered;
+}
+
+// Puts the checks of a program, and what they need, in front of all that they may prevent.
+std::vector<Builder::Item> Builder::with_checks_first(const std::vector<Item>& all) {
+  std::set<int64_t> counts;
+  for (const Guard& guard : graph_.guards())
+    if (guard.kind == GuardKind::Holds) each_symbol(guard.a, [&](int64_t s) { counts.insert(s); });
+  if (counts.empty()) return all;
+  const std::vector<std::vector<size_t>> needs = needs_of(all);
+  std::vector<bool> is_first(all.size());
+  const std::function<void(size_t)> mark = [&](size_t i) {
+    if (is_first[i]) return;
+    is_first[i] = true;
+    for (const size_t need : needs[i]) mark(need);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Node& node = graph_[all[i].step];
+    if (all[i].region == nullptr && node.op == Opcode::size &&
+        counts.count(node.attributes.size.value()))
+      mark(i);
+  }
+  std::vector<Item> ordered;
+  for (const bool first : {true, false})
+    for (size_t i = 0; i < all.size(); ++i)
+      if (is_first[i] == first) ordered.push_back(all[i]);
   return ordered;
 }
 

@@ -102,6 +102,26 @@ TEST(FuseRegions, outputs_of_one_loop_nest_share_a_region) {
             "3 1");
 }
 
+TEST(FuseRegions, checks_run_in_front_of_what_they_do_not_need) {
+  const Graph found = fuse_regions(parse(R"(graph g(%x: f32[s0], %n: i64[s0]) -> (f32[s0]) {
+    %0 = constant {value=0} : i64[]
+    %1 = view(%x, %0) : f32[1]
+    %2 = update(%x, %1, %0) : f32[s0]
+    %3 = sum(%n) {axes=[0]} : i64[1]
+    %4 = reshape(%3) : i64[]
+    %5 = size(%4) {size=s1} : i64[]
+    guard none s1 because "n is 0"
+    return %2
+  })"));
+  size_t check = 0, write = 0;
+  for (size_t v = 0; v < found.nodes().size(); ++v) {
+    if (found.nodes()[v].op == Opcode::size) check = v;
+    if (found.nodes()[v].op == Opcode::update) write = v;
+  }
+  EXPECT_GT(check, 0U);
+  EXPECT_LT(check, write);
+}
+
 TEST(FuseRegions, sizes_that_a_guard_equates_are_one_loop_nest) {
   EXPECT_EQ(
       regions(R"(graph guarded(%x: f32[s0, s1], %y: f32[s2, s3]) -> (f32[s0, s1], f32[s2, s3]) {

@@ -64,7 +64,6 @@ OF_SYMBOLS = {
     "unknown attribute": ("y = {}.norm", (TypeError, AttributeError), "norm", "", ""),
     "iteration": ("y = [k for k in {}]", TypeError, "members|iteration", "", ""),
     "sorting": ("y = sorted([2, {}])", TypeError, "a condition (if|was compared with 2", "", ""),
-    "assert": ("assert {} > 0", TypeError, "a condition (if|was compared with 0", "", ""),
     "format": ("y = f'{{{}:.2f}}'", ValueError, "the format '.2f'", "an expression", "f'{{n}}'"),
     "percent": ("y = '%d' % {}", (TypeError, ValueError), "an integer was asked|%d format", "", ""),
 }  # fmt: skip
@@ -173,6 +172,7 @@ FINE = {
                          "out[0] = n * pto.ones([4])", lambda x, r: 0 * x[0] + 4),
     "f-strings": ("y = f'{x.shape[0]} {r[0]} {x} {r[0]:>40}'\nout[0] = x[0] * 2",
                   lambda x, r: x[0] * 2),
+    "assertions": ("assert x.shape[0] > 2 and r[0] > 1\nout[0] = x[0] * 2", lambda x, r: x[0] * 2),
     "a dict of sizes": ("out[0] = x[0] * {x.shape[0]: 3}[x.shape[0]]", lambda x, r: x[0] * 3),
     "parallel rows": (LOOP + "out[2 - i] = x[i]", lambda x, r: x[2]),
     "parallel rows in steps": ("for i in pto.loop(0, 4, 2, parallel=True):\n"

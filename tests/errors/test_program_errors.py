@@ -219,7 +219,30 @@ def maximum_of_bool(x, rows, out):
     out[:] = pto.where(pto.cummax(x > 0, 0), x, 0)
 
 
+def counts_by_a_lost_one(x, rows, out):
+    if rows[0] > 3:
+        n = rows[1]
+    for i in pto.loop(n):
+        out[i] = x[i]
+
+
+def cuts_by_a_lost_one(x, rows, out):
+    if rows[0] > 3:
+        n = rows[1]
+    out[:n] = x[:n]
+
+
+def compares_a_lost_one(x, rows, out):
+    if rows[0] > 3:
+        n = rows[1]
+    if n == 3:
+        out[0] = x[0]
+
+
 CASES = {
+    counts_by_a_lost_one: (TypeError, "the variable n has no value here", "one path", "of the if"),
+    cuts_by_a_lost_one: (TypeError, "the variable n has no value here", "one path", "of the if"),
+    compares_a_lost_one: (TypeError, "the variable n has no value here", "one path", "of the if"),
     changes_shape: (TypeError, "the variable total is f32[1] in front", "one type and shape", ""),
     changes_type: (TypeError, "the variable total is f32[] in front", "", "pto.zeros"),
     lost: (TypeError, "the variable row has no value here", "lost behind it", "in front"),

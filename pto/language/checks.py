@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the values that a program gets, before it goes on.
+
+    pto.check(lengths <= keys.shape[0], "lengths are at most the number of keys")
+    assert keys.shape[0] % 128 == 0, "keys are whole pages"      # one condition, in a def
+
+A check of a program's own body runs in front of everything that it does not itself need, so a call
+that it refuses has written nothing. One inside a loop or branch runs there. Thread safety: as a
+trace.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pto.errors import InvalidType, InvalidValue
+from pto.language.branches import truth
+from pto.language.dtypes import boolean, i64
+from pto.language.elementwise import logical_not
+from pto.language.location import describe, fail
+from pto.language.reduce import sum
+from pto.language.symbol import unwrapped
+from pto.language.tensor import Tensor
+from pto.language.trace import current, is_tracing
+from pto.language.types import cast, constant
+
+
+def check(condition: Any, what: str) -> None:
+    """Raises an Error at the call where an element of a condition is not true.
+
+    `condition` is bool, of any shape; true where it has no elements. The error has the sentence
+    `what`, the line, and how many elements are not true. A condition that is known while tracing
+    fails then, unless it stands in a loop or branch.
+    """
+    condition = unwrapped(condition)
+    if not isinstance(what, str):
+        fail(f"check: {describe(what)} where a sentence is expected",
+             "the error shows it to those who call the function",
+             "say what has to be true: pto.check(n <= m, 'n is at most m')",
+             InvalidType)  # fmt: skip
+    trace = current("check")
+    if not isinstance(condition, Tensor):
+        if condition:
+            return
+        if trace.scope.parent is None:
+            fail(f"check: not true: {what}", "the function states it, and it is known to be false",
+                 "pass arguments of which it is true", InvalidValue)  # fmt: skip
+        condition = constant(trace, False, boolean)
+    if condition.dtype is not boolean:
+        fail(f"check: the condition is {condition.dtype}", "a condition is true or false",
+             "compare: pto.check(n >= 0, ...)", InvalidType)  # fmt: skip
+    wrong = sum(cast(logical_not(condition), i64))
+    trace.here().guard_holds(trace.size(wrong), what)
+    trace.scope.keep_for_checks()
+
+
+def asserted(condition: Any, text: Callable[[], Any]) -> None:
+    """`assert condition, text()` of a def: a check where the condition is traced.
+
+    Elsewhere it is Python's, except in a loop or branch of the program.
+    """
+    condition = truth(condition)
+    if isinstance(condition, Tensor):
+        check(cast(condition, boolean), str(text()))
+    elif not condition and is_tracing() and current("assert").scope.parent is not None:
+        check(False, str(text()))
+    elif not condition:
+        raise AssertionError(text())
