@@ -154,14 +154,18 @@ def test_the_delta_rule_refuses_wrong_sizes(place):
 def test_the_delta_rule_refuses_wrong_ranks_heads_and_ends():
     arguments = formulas.delta_arguments([3, 2], 2, 4)
     wrong_heads = [x[:, :3] if i in (2, 3, 4, 6) else x for i, x in enumerate(arguments)]
-    wrong_ends = [*arguments[:5], torch.tensor([0, 3, 6]), arguments[6]]
+    before = arguments[6].clone()
     for wrong, message in [
         ([arguments[0], arguments[1][0], *arguments[2:]], "key has 2 axes"),
         (wrong_heads, "heads of value and key"),
-        (wrong_ends, "offset 5 and size 1 of 5"),
+        *(
+            ([*arguments[:5], torch.tensor(ends), arguments[6]], "cu_lengths rise")
+            for ends in ([0, 3, 6], [0, 4, 3], [-1, 2, 5])
+        ),
     ]:
         with pytest.raises(RuntimeError, match=message):
             models.gated_delta_rule(*wrong)
+    assert torch.equal(arguments[6], before)
 
 
 def test_the_delta_rule_is_that_of_the_model():

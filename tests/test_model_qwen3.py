@@ -131,6 +131,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written():
         (0, arguments[0][:, :, :3], "heads of q and keys"),
         (0, arguments[0].bfloat16(), "q is bf16"),
         (9, arguments[9] + 10**6, "scatter: position"),
+        (11, arguments[11] + 10**6, "lengths are from 0"),
     ]:
         wrong = [*arguments[:place], value, *arguments[place + 1 :]]
         with pytest.raises(RuntimeError, match=message):

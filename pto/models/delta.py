@@ -11,6 +11,7 @@ For each token, with q and k of length 1, and the state of a head, [depth, width
 import math
 from typing import Any
 
+from pto.language.checks import check
 from pto.language.control import loop
 from pto.language.dtypes import f32, f64
 from pto.language.elementwise import exp, rsqrt, square, where
@@ -146,4 +147,7 @@ class GatedDeltaRule:
             states=(states, (sequences, heads, depth, width)),
         )  # fmt: skip
         value.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of value and key")
+        starts, ends = cu_lengths[:-1], cu_lengths[1:]
+        rise = (starts >= 0) & (starts <= ends) & (ends <= t)
+        check(rise, "cu_lengths rise from 0 to the number of tokens")
         return delta_rule(query, key, value, beta, g, cu_lengths, states)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pto.errors import InvalidValue
 from pto.language.casting import CastMode, cast
+from pto.language.checks import check
 from pto.language.dtypes import f32, f64, i8
 from pto.language.elementwise import abs, rsqrt, square, where
 from pto.language.infer import Size
@@ -91,3 +92,9 @@ def require_shapes(**shapes: tuple[Tensor, tuple[Size, ...]]) -> None:
     for name, (x, shape) in shapes.items():
         for size, wanted in zip(sizes_of(name, x, len(shape)), shape, strict=True):
             x.trace.here().guard_equal(size, wanted, f"the shape of {name}")
+
+
+def check_lengths(lengths: Tensor, table: Tensor, page: Size) -> None:
+    """States that a sequence has no more keys than the pages of its row of the table."""
+    room = table.shape[1] * page
+    check((lengths >= 0) & (lengths <= room), "lengths are from 0 to the keys of a row of table")

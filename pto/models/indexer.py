@@ -19,6 +19,7 @@ from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import max, min
 from pto.models.formulas import (
+    check_lengths,
     layer_norm,
     per_sequence,
     q8,
@@ -180,6 +181,7 @@ def _check_scoring(q, weights, k_cache, lengths, table, k):
         weights=(weights, (t, heads)), k_cache=(k_cache, (pages, page, 1, width)),
         table=(table, (b, most)),
     )  # fmt: skip
+    check_lengths(lengths, table, page)
     if k < 1:
         raise InvalidValue(f"lightning_indexer: k is {k}", "a query selects some of its keys",
                            "pass k from 1 on; a query with fewer keys gets -1")  # fmt: skip

@@ -19,7 +19,7 @@ from pto.language.reduce import amax, sum
 from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import max, min
-from pto.models.formulas import require_shapes, rsqrt_of, sizes_of
+from pto.models.formulas import check_lengths, require_shapes, rsqrt_of, sizes_of
 
 BLOCK = 128  # keys at a time: whole pages, at least one
 
@@ -108,6 +108,7 @@ class PagedAttention:
             table=(table, (b, columns)), lengths=(lengths, (b,)),
         )  # fmt: skip
         q.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of q and keys")
+        check_lengths(lengths, table, page)
         _check_types(q, keys, k_scale, v_scale)
         scales = () if k_scale is None else (k_scale, v_scale)
         for name, one in zip(("k_scale", "v_scale"), scales, strict=False):

@@ -16,7 +16,7 @@ from pto.language.op import op
 from pto.language.reduce import amax
 from pto.language.types import cast
 from pto.language.whole import min
-from pto.models.formulas import per_sequence, require_shapes, sizes_of
+from pto.models.formulas import check_lengths, per_sequence, require_shapes, sizes_of
 
 AT_ONCE = 256  # selected keys whose rows are in the second cache until they are scored
 
@@ -103,3 +103,4 @@ def _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table):
         kr_cache=(kr_cache, (pages, page, 1, rope)), indices=(indices, (t, chosen)),
         table=(table, (b, most)),
     )  # fmt: skip
+    check_lengths(lengths, table, page)
