@@ -29,6 +29,7 @@ from bench import fused as fused
 from bench import gemm as gemm
 from bench import language as language
 from bench import language_layers as language_layers
+from bench import language_scan as language_scan
 from bench import models as models
 from bench import quantized as quantized
 from bench import tasks as tasks

@@ -6,8 +6,6 @@ queries a head x width x the largest length; lengths lie between 16 and that. Th
 all keys and values once. PyTorch gets keys that were gathered before; "torch, gathering" gathers
 them as a call of a paged cache must.
 `language_decode`: 64 calls of it, each sequence one longer at each, against as many of one length.
-`language_scan`: linear attention with a decay, heads x chunks x rows of a chunk x width, that
-carries a state from chunk to chunk.
 """
 
 import math
@@ -17,7 +15,6 @@ import torch
 from torch.nn import functional as F
 
 import pto
-from pto.bench.ceilings import peaks
 from pto.bench.runner import Ceiling, Expected, Goal, Setting, case
 from pto.ceilings import Read
 
@@ -120,47 +117,3 @@ def language_decode(setting: Setting):
     made = {name: pto.memory()[name] - bytes for name, bytes in before.items()}
     if any(made.values()):
         print(f"  MISSED  no allocation in {CALLS} calls: {made}")
-
-
-# --- a state that chunks carry -------------------------------------------------------------------
-
-
-@pto.jit
-def scan(q, k, v, within, before, after, whole, out):
-    for h in pto.loop(q.shape[0]):
-        state = pto.zeros([q.shape[3], v.shape[3]])
-        for c in pto.loop(q.shape[1]):
-            seen = pto.matmul(q[h, c], k[h, c], b_trans=True) * within[h]
-            out[h, c] = seen @ v[h, c] + (q[h, c] * before[h]) @ state
-            state = state * whole[h] + pto.matmul(k[h, c] * after[h], v[h, c], a_trans=True)
-
-
-def torch_scan(q, k, v, within, before, after, whole):
-    """The same by batched products over the heads, chunk by chunk."""
-    state, chunks = torch.zeros(q.shape[0], q.shape[3], v.shape[3], dtype=q.dtype), []
-    for c in range(q.shape[1]):
-        seen = (q[:, c] @ k[:, c].transpose(1, 2)) * within
-        chunks.append(seen @ v[:, c] + (q[:, c] * before) @ state)
-        state = state * whole + (k[:, c] * after).transpose(1, 2) @ v[:, c]
-    return torch.stack(chunks, 1)
-
-
-@case("language_scan", sizes=[(16, 16, 128, 128)], dtypes=["f32"])
-def language_scan(setting: Setting):
-    heads, chunks, rows, width = setting.size
-    q, k, v = torch.randn(3, heads, chunks, rows, width)
-    rate = torch.linspace(0.95, 0.999, heads)[:, None, None]
-    at = torch.arange(rows)[:, None]
-    within = torch.where(at >= at.T, rate ** (at - at.T).clamp(min=0), 0)
-    before, after, whole = rate ** (at + 1), rate ** (rows - 1 - at), rate**rows
-    given, out = (q, k, v, within, before, after, whole), torch.empty_like(q)
-
-    def ours():
-        scan(*given, out)
-        return out
-
-    yield "pto", ours
-    yield "torch", lambda: torch_scan(*given)
-    yield from peaks("f32", setting.threads, 4.0 * heads * chunks * rows * width * width)
-    yield Expected(lambda r: torch_scan(*(x.double() for x in given))[r], tolerance=1e-3)
-    yield Goal("pto", "torch", at_most=round(1 / 0.9, 2))
