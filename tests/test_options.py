@@ -296,3 +296,18 @@ def test_an_option_that_changes_nothing_is_named_once():
 def in_random_order(x):
     with pto.options(order="random"):
         return x + 1
+
+
+@pytest.mark.parametrize("shapes", [([8], [4], [8]), ([64, 16], [8], [200]), ([3], [1], [1])])
+@pytest.mark.parametrize("tiles", [0, 1, 5])
+def test_tiles_of_products_are_those_asked_for_and_change_no_bit(shapes, tiles):
+    @pto.jit
+    def asked(x, y, b):
+        with pto.options(cube_tile_shapes=shapes, tiles_per_task=tiles):
+            return product_gelu(x, y, b)
+
+    args = arguments(product_gelu)
+    assert_same_bits(results(asked, args), plain(product_gelu))
+    for name in ("cube_m", "cube_n"):
+        assert choice(asked, args, name).used.startswith("yes: 1 of 1 products"), name
+    assert choice(asked, args, "cube_k").used.startswith("not: sums along k")

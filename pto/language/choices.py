@@ -93,6 +93,8 @@ class _Use:
         self.kernels = [(step, list(_operations_of(plan, step))) for top in plan.steps
                         for step in top.all() if step.kind == "kernel"]  # fmt: skip
         self.steps = [step for top in plan.steps for step in top.all()]
+        self.products = [(plan.graphs[step.block][step.value], plan.graphs[step.block][0])
+                         for step in self.steps if step.kind == "product"]  # fmt: skip
 
     def of(self, name: str, value: Any, nodes: list) -> str:
         return _USED.get(name, _not_yet)(self, value, nodes)
@@ -114,6 +116,17 @@ class _Use:
             if len({number_of(n, "cut") for n in nodes}) > 1:
                 return f"not: {step.name} holds operations of both sides"
         return "yes"
+
+    def tile_of_product(self, name: str, value: list) -> str:
+        """Says whether products with the hint run in tiles: passes/tile_products.hpp."""
+        own = [
+            first["name"].startswith("tile")
+            for node, first in self.products
+            if any(hint == name and numbers == value for hint, numbers, _ in node["hints"])
+        ]
+        if not any(own):
+            return "not: no kernel follows tiles of a product, whose own loops cut it"
+        return f"yes: {sum(own)} of {len(own)} products in tiles of whole units"
 
     def merge(self, value: int, _: list) -> str:
         sizes = [sum(number_of(n, "merge") == value for n in nodes) for _, nodes in self.kernels]
@@ -168,5 +181,8 @@ _USED: dict[str, Callable[[_Use, Any, list], str]] = {
     ),
     "prefetch_bytes": lambda use, *_: "yes: in loops over memory beyond the first cache",
     "workers": lambda use, value, _: use.limit("workers", value),
+    "cube_m": lambda use, value, _: use.tile_of_product("cube_m", value),
+    "cube_k": lambda *_: "not: sums along k are not cut, so that no bit depends on tiles",
+    "cube_n": lambda use, value, _: use.tile_of_product("cube_n", value),
     "tiles_per_task": lambda use, value, _: use.limit("tiles_per_task", value),
 }

@@ -21,11 +21,29 @@ constexpr int64_t kTilesWanted = 8;
 Dim quotient_up(const Dim& a, const Dim& b) { return floordiv(a + b - 1, b); }
 Dim multiple(const Dim& size, int64_t of) { return quotient_up(size, of) * of; }
 
+// Hints ask this of the tiles of a product.
+struct Wanted {
+  explicit Wanted(const Node& product)
+      : tiles(std::max(kTilesWanted, last(product, "workers", 0))),
+        rows(last(product, "cube_m", kRowsOfBlock)),
+        cols(last(product, "cube_n", kColsOfBlock)),
+        is_unit(find_hint(product, "cube_m") && last(product, "tiles_per_task", 0) > 0) {}
+
+  static int64_t last(const Node& node, const char* name, int64_t otherwise) {
+    const Hint* hint = find_hint(node, name);
+    return hint == nullptr || hint->numbers.empty() ? otherwise : hint->numbers.back();
+  }
+
+  int64_t tiles;       // one for each worker that the user asks for, and some on any machine
+  int64_t rows, cols;  // of a unit: a tile consists of whole ones
+  bool is_unit;        // a tile is one unit, since the user says how many tiles are a task
+};
+
 // Sizes of tiles and their number: sizes that the graph defines in front of the loop.
 class Tiling {
  public:
   Tiling(GraphBuilder& b, int* free_symbol, const Dims& whole, const ProductGroup& group,
-         int64_t wanted)
+         const Wanted& wanted)
       : b_(b), free_symbol_(free_symbol), wanted_(wanted) {
     const auto rows_axis = static_cast<size_t>(group.axis(0));
     const Dim &outer = whole[rows_axis], &cols = whole.back();
@@ -34,17 +52,16 @@ class Tiling {
     size[0] = outer, count[0] = 1;
     size[1] = cols, count[1] = 1;
     if (group.cuts(0)) {
-      const Dim highest = group.cuts(1) ? Dim(kMostRows) : highest_of_rows(rows, cols);
-      const Dim parts = max(quotient_up(rows, highest), 1);
-      const Dim height = max(multiple(quotient_up(rows, parts), kRowsOfBlock), kRowsOfBlock);
+      const Dim highest = wanted_.is_unit ? Dim(wanted_.rows)
+                          : group.cuts(1) ? Dim(kMostRows)
+                                          : highest_of_rows(rows, cols);
+      const Dim parts = max(quotient_up(rows, max(highest, wanted_.rows)), 1);
+      const Dim height = max(multiple(quotient_up(rows, parts), wanted_.rows), wanted_.rows);
       size[0] = define(is_one(inner) ? height : max(floordiv(height, max(inner, 1)), 1));
       count[0] = define(quotient_up(outer, size[0]));
     }
     if (!group.cuts(1)) return;
-    const Dim beside = quotient_up(wanted_, max(count[0], 1));
-    const Dim width = multiple(quotient_up(cols, beside), kColsOfBlock);
-    const Dim least = multiple(floordiv(kLeastWork, max(rows, 1)), kColsOfBlock);
-    size[1] = define(max(min(width, kMostCols), min(max(least, kColsOfBlock), kLongest)));
+    size[1] = define(wanted_.is_unit ? Dim(wanted_.cols) : width_of(rows, cols));
     count[1] = define(quotient_up(cols, size[1]));
   }
 
@@ -54,8 +71,17 @@ class Tiling {
   // Rows that fit with all their columns, but enough tiles.
   Dim highest_of_rows(const Dim& rows, const Dim& cols) const {
     const Dim fitting = floordiv(kElements, max(cols, 1) * kRowsOfBlock) * kRowsOfBlock;
-    const Dim eighth = multiple(quotient_up(rows, wanted_), kRowsOfBlock);
+    const Dim eighth = multiple(quotient_up(rows, wanted_.tiles), kRowsOfBlock);
     return max(min(min(fitting, kMostRows), max(eighth, kLeastRows)), kRowsOfBlock);
+  }
+  // Whole units, so that there are enough tiles, each with enough work.
+  Dim width_of(const Dim& rows, const Dim& cols) const {
+    const int64_t unit = wanted_.cols, most = std::max(kMostCols / unit, int64_t{1}) * unit;
+    const Dim beside = quotient_up(wanted_.tiles, max(count[0], 1));
+    const Dim width = multiple(quotient_up(cols, beside), unit);
+    const Dim least = multiple(floordiv(kLeastWork, max(rows, 1)), unit);
+    const int64_t longest = std::max(kLongest / unit, int64_t{1}) * unit;
+    return max(min(width, most), min(max(least, unit), longest));
   }
   Dim define(const Dim& size) {
     if (size.is_constant()) return size;
@@ -66,15 +92,8 @@ class Tiling {
 
   GraphBuilder& b_;
   int* const free_symbol_;
-  const int64_t wanted_;
+  const Wanted wanted_;
 };
-
-// A tile for each worker that the user asks for, and some on any machine.
-int64_t tiles_wanted(const Node& product) {
-  const Hint* hint = find_hint(product, "workers");
-  return hint == nullptr || hint->numbers.empty() ? kTilesWanted
-                                                  : std::max(kTilesWanted, hint->numbers[0]);
-}
 
 // Copies the body of a kernel with the sizes of a tile.
 Graph tiled_body(const Graph& body, const ProductGroup::Member& member,
@@ -231,7 +250,7 @@ Graph with_loop(const Graph& graph, const ProductGroup& group) {
     if (!product.locations.empty()) b.set_location(product.locations[0]);
     b.set_hints(product.hints);
     int free_symbol = free_symbol_of(graph);
-    const Tiling tiling(b, &free_symbol, whole, group, tiles_wanted(product));
+    const Tiling tiling(b, &free_symbol, whole, group, Wanted(product));
     TileBody body(graph, group, tiling, free_symbol);
     std::vector<Value> carried, others;
     for (const Value v : leaving)

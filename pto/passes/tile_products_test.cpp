@@ -83,6 +83,26 @@ TEST(TileProducts, ElementsNeedOneTile) {
         "rows columns ");
 }
 
+// The number of tiles of a product of 100 rows and 700 columns with hints.
+std::string tiles(const std::string& hints) {
+  std::string text =
+      with_sizes(text_of(std::string(kBiased) + "  return %2\n"), {"100", "2", "700"});
+  const std::string type = "matmul(%x, %w) : f32[100, 700]";
+  text.replace(text.find(type), type.size(), type + hints);
+  const Graph after = tile_products(fuse_regions(parse(text)));
+  const Node& loop = *nodes_of(after, Opcode::loop).at(0);
+  return pto::text(after[loop.operands[1]].attributes.size);
+}
+
+TEST(TileProducts, TilesAreWholeUnitsOfTheHint) {
+  const std::string cube = " !cube_k=[8] !cube_m=[16, 32] !cube_n=[64]";
+  EXPECT_EQ(tiles(""), "2");
+  EXPECT_EQ(tiles(" !cube_k=[8] !cube_m=[16, 32] !cube_n=[200]"), "2");
+  EXPECT_EQ(tiles(cube), "2");
+  EXPECT_EQ(tiles(cube + " !tiles_per_task=[3]"), "44");  // 4 by 11
+  EXPECT_EQ(tiles(" !tiles_per_task=[3]"), "2");
+}
+
 TEST(TileProducts, ATransposedResultIsWrittenAtItsTransposedTile) {
   check(text_of(std::string(kBiased) + "  %3 = transpose(%2) {axes=[1, 0]} : f32[COLS, ROWS]\n"
                                        "  %4 = exp(%3) : f32[COLS, ROWS]\n"
