@@ -242,7 +242,7 @@ def test_hints_are_choices_of_the_user_and_tiles_of_the_model():
     found = labelled.explain(ONES)
     by = {one.what: one for one in found.choices}
     assert by["vec_tile"].by == "user" and by["vec_tile"].value == "[1, 8]"
-    assert "test_explain.py:" in by["vec_tile"].line and by["vec_tile"].used.startswith("not")
+    assert "test_explain.py:" in by["vec_tile"].line and by["vec_tile"].used.startswith("yes: ")
     assert by["tiles of labelled_0"].by == "model"
     assert 'kernel labelled_0 "twice": ' in found
     assert found.levels["graph"] == str(found.graph).rstrip()

@@ -311,3 +311,18 @@ def test_tiles_of_products_are_those_asked_for_and_change_no_bit(shapes, tiles):
     for name in ("cube_m", "cube_n"):
         assert choice(asked, args, name).used.startswith("yes: 1 of 1 products"), name
     assert choice(asked, args, "cube_k").used.startswith("not: sums along k")
+
+
+@pytest.mark.parametrize("tile", [1, 7, 64, 5000])
+@pytest.mark.parametrize("tiles", [0, 2])
+def test_tiles_of_elements_are_those_asked_for_and_change_no_bit(tile, tiles):
+    @pto.jit
+    def asked(x, y):
+        pto.set_vec_tile_shapes(1, tile)
+        with pto.options(tiles_per_task=tiles):
+            return pto.exp(x) * y, pto.sum(x, -1)
+
+    many = np.tile(X, (37, 11))
+    found, wanted = asked(many, many[:1]), pto.jit(lambda x, y: pto.exp(x) * y)(many, many[:1])
+    assert_same_bits([found[0]], [wanted])
+    assert choice(asked, (many, many[:1]), "vec_tile").used.startswith("yes: asked")

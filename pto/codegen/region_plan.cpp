@@ -35,6 +35,7 @@ class Planner {
       if (o.inner) plan_.sweeps = std::max(plan_.sweeps, plan_.at(o.instance).level + 1);
     plan_.rows = !plan_.axes.empty() && plan_.axes.back().inner;
     choose_buffers();
+    plan_.limits = limits_of(body_);
     return std::move(plan_);
   }
 
@@ -277,7 +278,7 @@ std::vector<int> RegionPlan::loop_axes() const {
 Dim RegionPlan::vector_size() const { return axes.empty() ? Dim(1) : axes.back().size; }
 
 // A reduction over other axes keeps its accumulators in registers, one micro-tile at a time.
-int64_t RegionPlan::piece() const { return reduces() ? 128 : 4096; }
+int64_t RegionPlan::piece() const { return reduces() ? 128 : limits.piece(4096); }
 
 Dim RegionPlan::items() const {
   Dim items = rows || axes.empty() ? Dim(1) : floordiv(vector_size() + (piece() - 1), Dim(piece()));

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "pto/base/program_spec.hpp"
+#include "pto/codegen/task_limits.hpp"
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/graph.hpp"
 
@@ -80,6 +81,7 @@ struct RegionPlan {
   bool needs_buffers = false;          // without them the region computes most of its values often
   int sweeps = 1;
   bool rows = false;  // the last axis is inner: vectors run along the reduced axis
+  TaskLimits limits;
 
   bool reduces() const;  // there are inner axes
   // Lists the axes that items run over: the outer ones, without a vector axis that is cut in

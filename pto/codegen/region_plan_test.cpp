@@ -86,6 +86,19 @@ TEST(RegionPlan, dense_elementwise_operands_of_one_shape_are_one_axis) {
   EXPECT_EQ(plan(kAdd, {kDense, kRows}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
 }
 
+TEST(RegionPlan, pieces_are_whole_tiles_of_the_hint) {
+  const auto of = [](const std::string& hints) {
+    const std::string text = "graph exp(%x: f32[s0]) -> (f32[s0]) {\n  %0 = exp(%x) : f32[s0]" +
+                             hints + "\n  return %0 }";
+    return plan_region(parse(text), {kDense}).piece();
+  };
+  EXPECT_EQ(of(""), 4096);
+  EXPECT_EQ(of(" !vec_tile=[2, 100]"), 4000);
+  EXPECT_EQ(of(" !vec_tile=[5000]"), 5000);
+  EXPECT_EQ(of(" !vec_tile=[100] !tiles_per_task=[2]"), 100);
+  EXPECT_EQ(of(" !tiles_per_task=[2]"), 4096);
+}
+
 TEST(RegionPlan, any_number_of_dense_axes_are_one_axis) {
   EXPECT_EQ(plan(R"(graph exp(%x: f32[s0, s1, s2, s3]) -> (f32[s0, s1, s2, s3]) {
     %0 = exp(%x) : f32[s0, s1, s2, s3]

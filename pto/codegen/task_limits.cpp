@@ -8,19 +8,25 @@ namespace {
 
 void take_smaller(const Node& node, std::string_view name, int64_t* number) {
   const Hint* hint = find_hint(node, name);
-  if (hint == nullptr || hint->numbers.empty() || hint->numbers[0] <= 0) return;
-  *number = *number == 0 ? hint->numbers[0] : std::min(*number, hint->numbers[0]);
+  if (hint == nullptr || hint->numbers.empty() || hint->numbers.back() <= 0) return;
+  *number = *number == 0 ? hint->numbers.back() : std::min(*number, hint->numbers.back());
 }
 
 void add(const Node& node, TaskLimits* limits) {
   take_smaller(node, "workers", &limits->workers);
   take_smaller(node, "tiles_per_task", &limits->tiles);
+  take_smaller(node, "vec_tile", &limits->tile);
 }
 
 }  // namespace
 
 std::string TaskLimits::text() const {
   return any() ? ", Limits{" + std::to_string(workers) + ", " + std::to_string(tiles) + "}" : "";
+}
+
+int64_t TaskLimits::piece(int64_t usual) const {
+  if (tile == 0) return usual;
+  return tiles > 0 ? tile : std::max(tile, usual / tile * tile);
 }
 
 TaskLimits limits_of(const Graph& kernel) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TaskLimits: the hints that say into how many tasks a kernel or a loop is cut.
+// TaskLimits: the hints that say into how many tasks, of what size, a kernel or a loop is cut.
 //
 //     const TaskLimits limits = limits_of(body);
 //     limits.text();      // ", Limits{2, 16}": two tasks at most, of 16 items; "" without hints
@@ -17,9 +17,12 @@ namespace pto {
 
 struct TaskLimits {
   int64_t workers = 0, tiles = 0;  // 0: as the machine has it
+  int64_t tile = 0;  // elements of the last axis of which pieces are whole multiples; 0: any
 
   bool any() const { return workers > 0 || tiles > 0; }
   std::string text() const;
+  // Elements in a piece, of `usual` ones: one tile where the user says how many are a task.
+  int64_t piece(int64_t usual) const;
 };
 
 // The smallest that the nodes of a kernel ask for; of a loop what the loop does.

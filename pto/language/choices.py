@@ -117,6 +117,17 @@ class _Use:
                 return f"not: {step.name} holds operations of both sides"
         return "yes"
 
+    def tile_of_elements(self, value: list) -> str:
+        """Says which kernels are cut in tiles of the hint: those without a reduction."""
+        found = [(step.name, any(axis.endswith("reduced") for axis in step.axes))
+                 for step, nodes in self.kernels
+                 if any(name == "vec_tile" and numbers == value
+                        for node in nodes for name, numbers, _ in node["hints"])]  # fmt: skip
+        cut = [name for name, reduces in found if not reduces]
+        if not cut:
+            return "not: kernels with a reduction take whole rows" if found else "not: no kernel"
+        return f"yes: {', '.join(cut)} in pieces of whole tiles"
+
     def tile_of_product(self, name: str, value: list) -> str:
         """Says whether products with the hint run in tiles: passes/tile_products.hpp."""
         own = [
@@ -181,6 +192,7 @@ _USED: dict[str, Callable[[_Use, Any, list], str]] = {
     ),
     "prefetch_bytes": lambda use, *_: "yes: in loops over memory beyond the first cache",
     "workers": lambda use, value, _: use.limit("workers", value),
+    "vec_tile": lambda use, value, _: use.tile_of_elements(value),
     "cube_m": lambda use, value, _: use.tile_of_product("cube_m", value),
     "cube_k": lambda *_: "not: sums along k are not cut, so that no bit depends on tiles",
     "cube_n": lambda use, value, _: use.tile_of_product("cube_n", value),
