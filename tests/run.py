@@ -152,6 +152,8 @@ def test(dev: ModuleType, arguments: list[str]) -> int:
     deep = "--deep" in arguments
     if "--frameworks" in arguments:
         return dev.frameworks(deep)
+    if "--models" in arguments:
+        return dev.models()
     os.environ["PTO_DEEP"] = "1" if deep else ""
     rest = [a for a in arguments if a != "--deep"]
     return some(dev, rest) if rest else everything(dev, deep)

@@ -58,12 +58,25 @@ def test_the_gate_refuses_nothing_of_what_it_chooses(option):
         models.topk_gate(*formulas.gate_arguments(2, 32, hidden=8), **{option: 0})
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bf16", "f32"])
 @pytest.mark.parametrize("t", [1, 2, 8, 13, 64])
-def test_the_mixture_is_its_formula(t):
+def test_the_mixture_is_its_formula(t, dtype):
     torch.manual_seed(t)
-    arguments = formulas.moe_arguments(t)
+    arguments = [x.to(dtype) for x in formulas.moe_arguments(t)]
     got, want = models.moe(*arguments), formulas.moe(*arguments)
-    torch.testing.assert_close(got, want, rtol=2**-6, atol=2**-7)
+    within = {"rtol": 2**-6, "atol": 2**-7} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(got, want, **within)
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+def test_experts_that_another_gate_chose_are_their_formula(kind):
+    torch.manual_seed(0)
+    x, router, up, down = (x.float() for x in formulas.moe_arguments(13))
+    weights, indices = models.topk_gate(x, router, torch.zeros(router.shape[1]), k=3)
+    got = models.moe_experts(x, weights, indices.to(kind), up, down)
+    torch.testing.assert_close(got, formulas.moe_experts(x, weights, indices, up, down))
+    with pytest.raises(RuntimeError, match="the shape of weights"):
+        models.moe_experts(x, weights[:-1], indices, up, down)
 
 
 def test_experts_of_the_model_s_sizes(deep):

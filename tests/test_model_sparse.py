@@ -101,9 +101,8 @@ def test_the_indexer_of_bf16_selects_by_the_scores_of_the_module(weights):
     whole = formulas.lightning_arguments(lengths, s1)
     q, k_cache = (torch.randint(-8, 9, x.shape).bfloat16() for x in (whole[0], whole[3]))
     arguments = [q, whole[2].to(weights), k_cache, *whole[5:]]
-    found = models.lightning_indexer_bf16(*arguments, k=K)
-    factor = arguments[1].float()
-    assert torch.equal(found, formulas.selected(q, factor, k_cache, None, *whole[5:], K, True))
+    found = models.lightning_indexer_float(*arguments, k=K)
+    assert torch.equal(found, formulas.lightning_indexer_float(*arguments, K, True))
 
 
 def test_the_scores_are_made_page_by_page_side_by_side():
@@ -143,7 +142,7 @@ def test_what_the_indexer_cannot_take_is_an_error_that_says_why():
 # --- sparse_attention ----------------------------------------------------------------------------
 
 CHOSEN, SCALE = 280, 72**-0.5  # more than lie in the cache together
-FORMS = {True: models.sparse_attention, False: models.sparse_attention_bf16}
+FORMS = {True: models.sparse_attention, False: models.sparse_attention_float}
 
 
 def attended(arguments, is_quantised=True):

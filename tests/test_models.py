@@ -184,7 +184,7 @@ def test_import_pto_loads_no_models():
 def assert_mla_agrees(arguments, is_quantised):
     given, expected = copies(arguments), copies(arguments)
     got = mla(is_quantised)(*given)
-    want = (formulas.mla_prolog if is_quantised else formulas.mla_prolog_bf16)(*expected)
+    want = (formulas.mla_prolog if is_quantised else formulas.mla_prolog_float)(*expected)
     caches = slice(10, 13) if is_quantised else slice(9, 11)
     for found, right in zip((*got, *given[caches]), (*want, *expected[caches]), strict=True):
         if right.dtype == torch.int8:
@@ -195,7 +195,7 @@ def assert_mla_agrees(arguments, is_quantised):
 
 
 def mla(is_quantised):
-    return models.mla_prolog if is_quantised else models.mla_prolog_bf16
+    return models.mla_prolog if is_quantised else models.mla_prolog_float
 
 
 both_forms = pytest.mark.parametrize("is_quantised", [True, False], ids=["bytes", "bf16"])
@@ -250,7 +250,7 @@ def test_absorbed_queries_score_as_expanded_keys_do():
     arguments = formulas.mla_arguments(8, quantised=False)
     x, _, w_up, w_uk = arguments[:4]
     (heads, nope, _), (_, _, _, latent) = w_uk.shape, arguments[9].shape
-    q_nope, _, q_norm = models.mla_prolog_bf16(*arguments)
+    q_nope, _, q_norm = models.mla_prolog_float(*arguments)
     rows = arguments[9].view(-1, latent)[arguments[-1]].double()
     q = (q_norm.double() @ w_up.double()).reshape(len(x), heads, -1)[..., :nope]
     keys = torch.einsum("kl,hnl->khn", rows, w_uk.double())

@@ -32,21 +32,37 @@ def indexer_arguments(t, eighth=True, pages=6):
     ]  # fmt: skip
 
 
+def turned(v, cos, sin):
+    """v with its first elements turned."""
+    rope = cos.shape[-1]
+    return torch.cat([rope_half(v[..., :rope], cos, sin), v[..., rope:]], -1)
+
+
+def indexer_keys(x, wk, gamma, beta, cos, sin):
+    k = torch.nn.functional.layer_norm(
+        x.float() @ wk.float(), gamma.shape, gamma.float(), beta.float(), 1e-6
+    )
+    return turned(k.to(x.dtype), cos, sin)
+
+
+def indexer_prolog_float(x, q_norm, w_qb, wk, w_proj, gamma, beta, cos, sin, k_cache, slots):
+    heads, width, cos, sin = w_proj.shape[1], wk.shape[1], cos.float(), sin.float()
+    q = (q_norm @ w_qb).reshape(len(x), heads, width)
+    scatter(k_cache, slots, indexer_keys(x, wk, gamma, beta, cos, sin))
+    weights = (x @ w_proj).float() * (heads**-0.5 * width**-0.5)
+    return turned(q, cos[:, None], sin[:, None]), weights
+
+
 def indexer_prolog(
     x, q_norm, q_norm_scale, w_qb, w_qb_scale, wk, w_proj, gamma, beta, cos, sin,
     hadamard_q, hadamard_k, k_cache, k_scale, slots, chosen=None,
 ):  # fmt: skip
-    t, heads, width, rope = len(x), w_proj.shape[1], wk.shape[1], cos.shape[1]
+    t, heads, width = len(x), w_proj.shape[1], wk.shape[1]
     cos, sin = cos.float(), sin.float()
     q = torch._int_mm(q_norm, w_qb).float() * q_norm_scale * w_qb_scale
     q = q.to(BF16).reshape(t, heads, width)
-    turned = rope_half(q[..., :rope], cos[:, None], sin[:, None])
-    q, q_scale = q8(torch.cat([turned, q[..., rope:]], -1) @ hadamard_q)
-    k = torch.nn.functional.layer_norm(
-        x.float() @ wk.float(), (width,), gamma.float(), beta.float(), 1e-6
-    ).to(BF16)
-    k = torch.cat([rope_half(k[:, :rope], cos, sin), k[:, rope:]], -1)
-    k, new_scale = q8(k @ hadamard_k)
+    q, q_scale = q8(turned(q, cos[:, None], sin[:, None]) @ hadamard_q)
+    k, new_scale = q8(indexer_keys(x, wk, gamma, beta, cos, sin) @ hadamard_k)
     if chosen is not None:
         slots, k, new_scale = slots[chosen], k[chosen], new_scale[chosen]
     scatter(k_cache, slots, k)
@@ -103,8 +119,12 @@ def lightning_indexer(q, q_scale, w, k_cache, k_scale, lengths, table, k=2048, i
     return selected(q, factor, k_cache, k_scale, lengths, table, k, is_exact)
 
 
+def lightning_indexer_float(q, weights, k_cache, lengths, table, k=2048, is_exact=False):
+    return selected(q, weights.float(), k_cache, None, lengths, table, k, is_exact)
+
+
 def mla_arguments(t, eighth=True, pages=6, quantised=True):
-    """Arguments of mla_prolog, or of mla_prolog_bf16."""
+    """Arguments of mla_prolog, or of mla_prolog_float."""
     by = 8 if eighth else 1
     hidden, rank, heads, nope, rope, latent, page = (
         n // by for n in (7168, 1536, 128, 128, 64, 512, 128)
@@ -124,7 +144,7 @@ def mla_arguments(t, eighth=True, pages=6, quantised=True):
 
 
 def _mla(q, x, w_uk, w_dkv_kr, gamma_kv, cos, sin):
-    """(q_nope, q_rope, latent rows, turned rows) of queries, bf16 [t, heads * ...]."""
+    """(q_nope, q_rope, latent rows, turned rows) of queries [t, heads * ...]."""
     (heads, nope, latent), cos, sin = w_uk.shape, cos.float(), sin.float()
     q = q.reshape(len(x), heads, -1)
     q_nope = torch.bmm(q[..., :nope].transpose(0, 1), w_uk).transpose(0, 1)
@@ -140,26 +160,26 @@ def mla_prolog(
 ):  # fmt: skip
     q_norm, scale = q8(rms_norm(x @ w_dq, gamma_q))
     q = (torch._int_mm(q_norm, w_uq_qr).float() * scale * w_uq_qr_scale).to(BF16)
-    q_nope, q_rope, rows, turned = _mla(q, x, w_uk, w_dkv_kr, gamma_kv, cos, sin)
+    q_nope, q_rope, rows, by_angle = _mla(q, x, w_uk, w_dkv_kr, gamma_kv, cos, sin)
     values, new_scale = q8(rows.reshape(len(x), k_scale.shape[-1], -1))
     scatter(kv_cache, slots, values)
-    scatter(kr_cache, slots, turned)
+    scatter(kr_cache, slots, by_angle)
     scatter(k_scale, slots, new_scale)
     return q_nope, q_rope, q_norm, scale
 
 
-def mla_prolog_bf16(
+def mla_prolog_float(
     x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, kv_cache, kr_cache, slots
 ):
     q_norm = rms_norm(x @ w_dq, gamma_q)
-    q_nope, q_rope, rows, turned = _mla(q_norm @ w_uq_qr, x, w_uk, w_dkv_kr, gamma_kv, cos, sin)
+    q_nope, q_rope, rows, by_angle = _mla(q_norm @ w_uq_qr, x, w_uk, w_dkv_kr, gamma_kv, cos, sin)
     scatter(kv_cache, slots, rows)
-    scatter(kr_cache, slots, turned)
+    scatter(kr_cache, slots, by_angle)
     return q_nope, q_rope, q_norm
 
 
 def sparse_arguments(lengths, s1, eighth=True, k=2048, quantised=True):
-    """Arguments of sparse_attention, or of sparse_attention_bf16."""
+    """Arguments of sparse_attention, or of sparse_attention_float."""
     by = 8 if eighth else 1
     heads, latent, rope, page = (n // by for n in (128, 512, 64, 128))
     (pages, table), t = paged(lengths, page), len(lengths) * s1
@@ -200,8 +220,14 @@ def sparse_attention(
                 q, k = q.float(), k.float()
             scores = (q @ k.transpose(1, 2)).float() * scale
             p = torch.softmax(scores.masked_fill(~is_there[:, None], -torch.inf), -1)
-            out[own] = torch.where(is_there.any(-1)[:, None, None], p.to(BF16) @ v, 0)
+            out[own] = torch.where(is_there.any(-1)[:, None, None], p.to(v.dtype) @ v, 0)
     return out
+
+
+def sparse_attention_float(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table, scale):
+    return sparse_attention(
+        q_nope, q_rope, kv_cache, kr_cache, None, indices, lengths, table, scale
+    )
 
 
 def decode_arguments(lengths, s1, eighth=True):
@@ -226,3 +252,33 @@ def decode_step(ops, given, scale, k):
     )
     indices = ops.lightning_indexer(*keys, *given[21:23], *given[24:], k=k)
     return ops.sparse_attention(q_nope, q_rope, *given[18:21], indices, *given[24:], scale=scale)
+
+
+def decode_float_arguments(lengths, s1, dtype, eighth=True):
+    """Arguments of mla_decode_step_float up to its table, then w_uv and w_o."""
+    given = decode_arguments(lengths, s1, eighth)
+    x, w_dq, _, _, w_uk, w_dkv_kr, *rest = given
+    (heads, _, latent), pages, page = w_uk.shape, *given[18].shape[:2]
+    (rank, columns), (_, of_index), d = given[2].shape, given[10].shape, 128 // (8 if eighth else 1)
+    kv, kr, k = (random(pages, page, 1, given[i].shape[3]) for i in (18, 19, 21))
+    floats = [
+        x, w_dq, random(rank, columns, scale=rank**-0.5), w_uk, w_dkv_kr, *rest[:4],
+        random(rank, of_index, scale=rank**-0.5), *given[12:16], kv, kr, k,
+    ]  # fmt: skip
+    after = [random(heads, latent, d, scale=latent**-0.5),
+             random(heads * d, x.shape[1], scale=(heads * d) ** -0.5)]  # fmt: skip
+    convert = [[a.to(dtype) for a in some] for some in (floats, after)]
+    return [*convert[0], *given[23:26], *convert[1]]
+
+
+def projected(out, w_uv, w_o):
+    """The values of each head, then what they add to the layer's input."""
+    return torch.bmm(out.transpose(0, 1), w_uv).transpose(0, 1).flatten(1) @ w_o
+
+
+def decode_step_float(ops, given, scale, k):
+    """The results of mla_decode_step_float, before its projections, by four operators."""
+    *q, q_norm = ops.mla_prolog_float(*given[:9], *given[14:16], given[17])
+    keys = ops.indexer_prolog_float(given[0], q_norm, *given[9:14], *given[7:9], *given[16:18])
+    indices = ops.lightning_indexer_float(*keys, given[16], *given[18:20], k=k)
+    return ops.sparse_attention_float(*q, *given[14:16], indices, *given[18:20], scale=scale)

@@ -23,8 +23,8 @@ def q8(v):
 
 
 def rope_half(v, cos, sin):
-    half, v = v.shape[-1] // 2, v.float()
-    return (v * cos + torch.cat([-v[..., half:], v[..., :half]], -1) * sin).to(BF16)
+    half, wide = v.shape[-1] // 2, v.float()
+    return (wide * cos + torch.cat([-wide[..., half:], wide[..., :half]], -1) * sin).to(v.dtype)
 
 
 def scatter(cache, slots, rows):
@@ -42,8 +42,9 @@ def lasting(slots):
 
 
 def rms_norm(v, gamma):
-    v = v.float()
-    return (v * torch.rsqrt(v.square().mean(-1, keepdim=True) + 1e-6) * gamma.float()).to(BF16)
+    wide = v.float()
+    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+    return (wide * scale * gamma.float()).to(v.dtype)
 
 
 def rope_pair(v, cos, sin):

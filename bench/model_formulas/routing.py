@@ -3,7 +3,7 @@
 
 import torch
 
-from bench.model_formulas.primitives import BF16, random
+from bench.model_formulas.primitives import random
 
 
 def gate_arguments(t, experts, hidden=512):
@@ -35,14 +35,18 @@ def moe_arguments(t, hidden=256, inner=96, experts=16):
     ]  # fmt: skip
 
 
-def moe(x, w_router, w_gate_up, w_down, k=8):
-    """As transformers computes Qwen3MoeSparseMoeBlock, summed in f32."""
-    best = torch.softmax((x @ w_router).float(), -1).topk(k)
-    weights = best.values / best.values.sum(-1, keepdim=True)
+def moe_experts(x, weights, indices, w_gate_up, w_down):
+    """As transformers computes Qwen3MoeExperts, summed in f32."""
     total, inner = torch.zeros(x.shape), w_down.shape[1]
-    for e in best.indices.unique().tolist():
-        token, rank = torch.where(best.indices == e)
+    for e in indices.unique().tolist():
+        token, rank = torch.where(indices == e)
         both = x[token] @ w_gate_up[e]
         h = torch.nn.functional.silu(both[:, :inner]) * both[:, inner:]
         total.index_add_(0, token, (h @ w_down[e]).float() * weights[token, rank, None])
-    return total.to(BF16)
+    return total.to(x.dtype)
+
+
+def moe(x, w_router, w_gate_up, w_down, k=8):
+    best = torch.softmax((x @ w_router).float(), -1).topk(k)
+    weights = best.values / best.values.sum(-1, keepdim=True)
+    return moe_experts(x, weights, best.indices, w_gate_up, w_down)

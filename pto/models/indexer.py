@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The indexer of DeepSeek V3.2: what selects the keys that its attention reads."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pto.errors import InvalidValue
 from pto.language.control import loop
-from pto.language.dtypes import bf16, f16, f32, i32
+from pto.language.dtypes import bf16, f16, f32, i8, i32
 from pto.language.elementwise import relu
 from pto.language.fill import full
 from pto.language.jit import jit
@@ -30,13 +31,20 @@ from pto.models.formulas import (
 )
 
 
-def _rotated(v: Any, shape: tuple, cos: Tensor, sin: Tensor, hadamard: Tensor) -> Tensor:
-    """bf16 of this shape: v, whose parts `v(slice)` gives as bf16, with its first elements turned,
-    times hadamard."""
-    turned, rope = tensor(shape, bf16), cos.shape[-1]
+def _turned(v: Callable, shape: tuple, cos: Tensor, sin: Tensor) -> Tensor:
+    """v, whose parts `v(slice)` gives, with its first elements turned, of this shape."""
+    rope: Any = cos.shape[-1]
+    rest = v(slice(rope, None))
+    turned = tensor(shape, rest.dtype)
     first, second = (cast(v(part), f32) for part in (slice(0, rope // 2), slice(rope // 2, rope)))
     turn(first, second, cos, sin, turned)
-    turned[..., rope:] = v(slice(rope, None))
+    turned[..., rope:] = rest
+    return turned
+
+
+def _rotated(v: Callable, shape: tuple, cos: Tensor, sin: Tensor, hadamard: Tensor) -> Tensor:
+    """_turned times hadamard."""
+    turned = _turned(v, shape, cos, sin)
     return matmul(turned.reshape(-1, shape[-1]), hadamard).reshape(shape)
 
 
@@ -95,6 +103,36 @@ class IndexerProlog:
         return q, cast(q_scale.squeeze(-1), f16), weights, k_cache, k_scale
 
 
+@op(
+    "indexer_prolog_float(Tensor x, Tensor q_norm, Tensor w_qb, Tensor wk, Tensor w_proj,"
+    " Tensor gamma, Tensor beta, Tensor cos, Tensor sin, Tensor(a!) k_cache, Tensor slots)"
+    " -> (Tensor q, Tensor weights)"
+)
+class IndexerPrologFloat:
+    """indexer_prolog without bytes, and so without hadamard matrices, which change no score."""
+
+    types = "(T, T, T, T, T, T, T, T, T, T, I) -> (T, f32) where T: bf16 f32, I: i64 i32"
+    constants = ("w_qb", "wk", "w_proj")
+
+    def build(x, q_norm, w_qb, wk, w_proj, gamma, beta, cos, sin, k_cache, slots):
+        (t, hidden), (_, rank) = sizes_of("x", x, 2), sizes_of("q_norm", q_norm, 2)
+        (_, width), (_, heads) = sizes_of("wk", wk, 2), sizes_of("w_proj", w_proj, 2)
+        (_, rope), (pages, page, *_) = sizes_of("cos", cos, 2), sizes_of("k_cache", k_cache, 4)
+        require_shapes(
+            q_norm=(q_norm, (t, rank)), w_qb=(w_qb, (rank, heads * width)),
+            wk=(wk, (hidden, width)), w_proj=(w_proj, (hidden, heads)), gamma=(gamma, (width,)),
+            beta=(beta, (width,)), cos=(cos, (t, rope)), sin=(sin, (t, rope)),
+            k_cache=(k_cache, (pages, page, 1, width)), slots=(slots, (t,)),
+        )  # fmt: skip
+        cos, sin = cast(cos, f32), cast(sin, f32)
+        rows = matmul(q_norm, w_qb).reshape(t, heads, width)
+        q = _turned(lambda part: rows[..., part], (t, heads, width), cos[:, None], sin[:, None])
+        normed = cast(layer_norm(matmul(x, wk, f32), gamma, beta), x.dtype)
+        k = _turned(lambda part: normed[:, part], (t, width), cos, sin)
+        k_cache = scatter_update(k_cache, slots, k.reshape(t, *k_cache.shape[2:]))
+        return q, cast(matmul(x, w_proj), f32) * rsqrt_of(x, heads, width), k_cache
+
+
 # --- scores of keys, and the best of them --------------------------------------------------------
 
 AT_ONCE = 4  # queries of a sequence that read a page together
@@ -133,7 +171,7 @@ def best_keys(q, weights, k_cache, k_scale, lengths, table, k):
 def _scores(rows: Tensor, weights: Tensor, keys: Tensor) -> Tensor:
     """[queries, keys], f32: the sums over heads of weights * relu(rows keys), of bytes / 2048 and
     rounded to f16."""
-    is_bytes = keys.dtype is not bf16
+    is_bytes = keys.dtype == i8
     h = matmul(rows, keys, i32 if is_bytes else f32, b_trans=True)
     h = relu(cast(h.reshape(*weights.shape, keys.shape[0]), f32))
     if is_bytes:
@@ -160,13 +198,13 @@ class LightningIndexer:
 
 
 @op(
-    "lightning_indexer_bf16(Tensor q, Tensor weights, Tensor k_cache, Tensor lengths,"
+    "lightning_indexer_float(Tensor q, Tensor weights, Tensor k_cache, Tensor lengths,"
     " Tensor table, *, int k=2048) -> Tensor"
 )
-class LightningIndexerBf16:
+class LightningIndexerFloat:
     """lightning_indexer without bytes: scores are sums over heads of weights * relu(q k)."""
 
-    types = "(bf16, W, bf16, I, J) -> i32 where W: f32 bf16, I: i32 i64, J: i32 i64"
+    types = "(T, W, T, I, J) -> i32 where T: bf16 f32, W: f32 bf16, I: i32 i64, J: i32 i64"
 
     def build(q, weights, k_cache, lengths, table, k):
         _check_scoring(q, weights, k_cache, lengths, table, k)

@@ -16,36 +16,36 @@ from pto.models.formulas import q8, require_shapes, rms_norm, sizes_of, turn
 
 
 @jit
-def absorbed(q, w_uk):
-    """[t, heads, latent]: for each head its queries, [t, nope], times its w_uk."""
-    out = tensor([q.shape[0], q.shape[1], w_uk.shape[2]], bf16)
-    for h in loop(w_uk.shape[0]):
-        out[:, h] = matmul(q[:, h], w_uk[h])
+def head_by_head(x, w):
+    """[t, heads, m] of x [t, heads, n] and w [heads, n, m]: the rows of each head times its w."""
+    out = tensor([x.shape[0], x.shape[1], w.shape[2]], x.dtype)
+    for h in loop(w.shape[0]):
+        out[:, h] = matmul(x[:, h], w[h])
     return out
 
 
 def _halves(pairs: Tensor, shape: tuple) -> tuple[Tensor, Tensor]:
-    """The first and the second elements of pairs, bf16, as f32; they lie beside each other in
-    memory, so that what reads them reads runs."""
-    halves, half = tensor(shape, bf16), pairs.shape[-2]
+    """The first and the second elements of pairs as f32; they lie beside each other in memory, so
+    that what reads them reads runs."""
+    halves, half = tensor(shape, pairs.dtype), pairs.shape[-2]
     halves[..., :half], halves[..., half:] = pairs[..., 0], pairs[..., 1]
     return cast(halves[..., :half], f32), cast(halves[..., half:], f32)
 
 
 def _queries(part: Callable, w_uk: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """(q_nope, q_rope); part(i) has elements i of the queries of each head, bf16."""
+    """(q_nope, q_rope); part(i) has elements i of the queries of each head."""
     (t, rope), (heads, nope, _) = cos.shape, w_uk.shape
     shape = (t, heads, rope)
     pairs = part(slice(nope, None)).reshape(t, heads, rope // 2, 2)
-    q_rope = tensor(shape, bf16)
+    q_rope = tensor(shape, pairs.dtype)
     turn(*_halves(pairs, shape), cos[:, None], sin[:, None], q_rope)
-    return absorbed(part(slice(0, nope)), w_uk), q_rope
+    return head_by_head(part(slice(0, nope)), w_uk), q_rope
 
 
 def _keys(kv: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """(latent, rope) rows of the cache, bf16."""
+    """(latent, rope) rows of the cache, of the type of kv."""
     (t, rope), latent = cos.shape, gamma.shape[0]
-    k_rope, of_rope = tensor((t, rope), bf16), latent // 2
+    k_rope, of_rope = tensor((t, rope), kv.dtype), latent // 2
     pairs = kv.reshape(t, (latent + rope) // 2, 2)
     turn(*(cast(pairs[:, of_rope:, i], f32) for i in (0, 1)), cos, sin, k_rope)
     return rms_norm(kv[:, :latent], gamma), k_rope
@@ -108,18 +108,15 @@ class MlaProlog:
 
 
 @op(
-    "mla_prolog_bf16(Tensor x, Tensor w_dq, Tensor w_uq_qr, Tensor w_uk, Tensor w_dkv_kr,"
+    "mla_prolog_float(Tensor x, Tensor w_dq, Tensor w_uq_qr, Tensor w_uk, Tensor w_dkv_kr,"
     " Tensor gamma_q, Tensor gamma_kv, Tensor cos, Tensor sin,"
     " Tensor(a!) kv_cache, Tensor(b!) kr_cache, Tensor slots)"
     " -> (Tensor q_nope, Tensor q_rope, Tensor q_norm)"
 )
-class MlaPrologBf16:
+class MlaPrologFloat:
     """mla_prolog without bytes."""
 
-    types = (
-        "(bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, I)"
-        " -> (bf16, bf16, bf16) where I: i64 i32"
-    )
+    types = "(T, T, T, T, T, T, T, T, T, T, T, I) -> (T, T, T) where T: bf16 f32, I: i64 i32"
     constants = _WEIGHTS
 
     def build(

@@ -4,7 +4,7 @@
 import math
 
 from pto.language.control import loop
-from pto.language.dtypes import bf16, f32, i64
+from pto.language.dtypes import f32, i64
 from pto.language.elementwise import where
 from pto.language.fill import zeros
 from pto.language.generated import arange
@@ -23,7 +23,7 @@ AT_ONCE = 256  # selected keys whose rows are in the second cache until they are
 
 @jit
 def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, scale):
-    """[t, heads, latent], bf16: softmax(scale * q k) v over the selected keys of each query.
+    """[t, heads, latent], as q: softmax(scale * q k) v over the selected keys of each query.
 
     q = [q_nope | q_rope] and k = [v | kr]; kv, kr and k_scale (none: kv is v) have a row for each
     place of the cache.
@@ -31,7 +31,7 @@ def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, sca
     t, heads, latent = q_nope.shape
     per = per_sequence(q_nope, lengths)
     groups = 1 if k_scale is None else k_scale.shape[1]
-    out = zeros([t, heads, latent], bf16)
+    kind, out = q_nope.dtype, zeros([t, heads, latent], q_nope.dtype)
     for i in loop(t):
         n, pages = lengths[i // per], table[i // per]
         is_key = (indices[i] >= 0) & (indices[i] < n)
@@ -41,7 +41,7 @@ def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, sca
             chosen = indices[i, count - 1]  # stands for those that are none
             places = cast(where(is_key, indices[i], chosen)[:count], i64)
             rows = cast(pages[places // page], i64) * page + places % page
-            v = tensor([rows.shape[0], groups, latent // groups], bf16)
+            v = tensor([rows.shape[0], groups, latent // groups], kind)
             s = tensor([heads, rows.shape[0]])
             for j in loop((count + (AT_ONCE - 1)) // AT_ONCE):
                 first = j * AT_ONCE
@@ -49,14 +49,14 @@ def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, sca
                 own = rows[first : first + size]
                 part = kv[own].reshape(own.shape[0], groups, latent // groups)
                 if k_scale is not None:
-                    part = cast(cast(part, f32) * k_scale[own][:, :, None], bf16)
+                    part = cast(cast(part, f32) * k_scale[own][:, :, None], kind)
                 v[first : first + size] = part
                 k = v[first : first + size].reshape(own.shape[0], latent)
                 scores = matmul(q_nope[i], k, f32, b_trans=True)
                 scores = scores + matmul(q_rope[i], kr[own], f32, b_trans=True)
                 is_there = is_key[first : first + size]
                 s[:, first : first + size] = where(is_there, scores * scale, -math.inf)
-            out[i] = matmul(cast(softmax(s), bf16), v.reshape(rows.shape[0], latent))
+            out[i] = matmul(cast(softmax(s), kind), v.reshape(rows.shape[0], latent))
     return out
 
 
@@ -78,13 +78,13 @@ class SparseAttention:
 
 
 @op(
-    "sparse_attention_bf16(Tensor q_nope, Tensor q_rope, Tensor kv_cache, Tensor kr_cache,"
+    "sparse_attention_float(Tensor q_nope, Tensor q_rope, Tensor kv_cache, Tensor kr_cache,"
     " Tensor indices, Tensor lengths, Tensor table, *, float scale) -> Tensor"
 )
-class SparseAttentionBf16:
+class SparseAttentionFloat:
     """sparse_attention without bytes."""
 
-    types = "(bf16, bf16, bf16, bf16, K, I, J) -> bf16 where K: i32 i64, I: i32 i64, J: i32 i64"
+    types = "(T, T, T, T, K, I, J) -> T where T: bf16 f32, K: i32 i64, I: i32 i64, J: i32 i64"
 
     def build(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table, scale):
         _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms without bytes of the operators of DeepSeek V3.2 in f32 and bf16, against their formulas
+in plain torch, and a decode step with its projections."""
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
+import pytest
+import torch
+
+import pto
+from bench import model_formulas as formulas
+from pto import models
+
+K, SCALE = 48, 72**-0.5
+F32, BF16 = torch.float32, torch.bfloat16
+WITHIN = {F32: {"rtol": 1e-4, "atol": 1e-4}, BF16: {"rtol": 2**-7, "atol": 2**-7}}
+both_types = pytest.mark.parametrize("dtype", [F32, BF16], ids=["f32", "bf16"])
+
+
+def copies(arguments):
+    return [x.clone() for x in arguments]
+
+
+def as_type(arguments, dtype):
+    return [x.to(dtype) if x.is_floating_point() else x for x in arguments]
+
+
+def assert_agree(ours, formula, arguments):
+    """Results and what is written are those of the formula."""
+    given, expected = copies(arguments), copies(arguments)
+    got, want = ours(*given), formula(*expected)
+    for mine, right in zip((*got, *given), (*want, *expected), strict=True):
+        assert mine.dtype == right.dtype
+        torch.testing.assert_close(mine, right, **WITHIN[arguments[0].dtype])
+
+
+@both_types
+@pytest.mark.parametrize("t", [1, 8, 13])
+def test_prologs_without_bytes_are_their_formulas(dtype, t):
+    torch.manual_seed(t)
+    latent = as_type(formulas.mla_arguments(t, quantised=False), dtype)
+    assert_agree(models.mla_prolog_float, formulas.mla_prolog_float, latent)
+    x, _, _, w_qb, _, wk, w_proj, gamma, beta, cos, sin, *_, slots = formulas.indexer_arguments(t)
+    q_norm, cache = torch.randn(t, len(w_qb)), torch.zeros(6, 16, 1, wk.shape[1])
+    index = [x, q_norm, w_qb.float() / 500, wk, w_proj, gamma, beta, cos, sin, cache, slots]
+    assert_agree(models.indexer_prolog_float, formulas.indexer_prolog_float, as_type(index, dtype))
+
+
+def test_f32_selects_and_attends_as_its_formulas():
+    torch.manual_seed(0)
+    q, _, weights, k_cache, _, *where = formulas.lightning_arguments([300, 0, 17], 2)
+    given = [q.float(), weights.float(), k_cache.float(), *where]
+    found = models.lightning_indexer_float(*given, k=K)
+    assert torch.equal(found, formulas.lightning_indexer_float(*given, K, True))
+    given = as_type(formulas.sparse_arguments([300, 17], 2, k=280, quantised=False), F32)
+    got = models.sparse_attention_float(*given, scale=SCALE)
+    want = formulas.sparse_attention_float(*given, SCALE)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+@both_types
+@pytest.mark.parametrize("lengths, s1", [([2], 1), ([300, 17, 64], 2)])
+def test_a_step_without_bytes_has_the_bits_of_its_operators_and_projects_their_values(
+    dtype, lengths, s1
+):
+    torch.manual_seed(s1)
+    arguments = formulas.decode_float_arguments(lengths, s1, dtype)
+    *given, w_uv, w_o = copies(arguments)
+    expected = copies(given)
+    found = models.mla_decode_step_float(*given, scale=SCALE, k=K)
+    assert torch.equal(found, formulas.decode_step_float(models, expected, SCALE, K))
+    assert all(torch.equal(a, b) for a, b in zip(given, expected, strict=True))
+    whole = models.mla_decode_step_float(*copies(arguments), scale=SCALE, k=K)
+    assert whole.shape == arguments[0].shape and whole.dtype == dtype
+    torch.testing.assert_close(whole, formulas.projected(found, w_uv, w_o), **WITHIN[dtype])
+
+
+def test_a_step_of_bytes_projects_its_values_too():
+    torch.manual_seed(0)
+    arguments = formulas.decode_arguments([300, 17], 2)
+    *_, w_uv, w_o = formulas.decode_float_arguments([300, 17], 2, BF16)
+    found = models.mla_decode_step(*copies(arguments), scale=SCALE, k=K)
+    whole = models.mla_decode_step(*copies(arguments), w_uv, w_o, scale=SCALE, k=K)
+    torch.testing.assert_close(whole, formulas.projected(found, w_uv, w_o), **WITHIN[BF16])
+
+
+def test_one_projection_alone_and_other_sizes_are_errors():
+    *given, w_uv, w_o = formulas.decode_float_arguments([40, 17], 1, F32)
+    with pytest.raises(RuntimeError, match="w_uv is given alone"):
+        models.mla_decode_step_float(*given, w_uv, scale=SCALE, k=K)
+    for wrong in ([w_uv[:-1], w_o], [w_uv, w_o[:-1]]):
+        with pytest.raises(RuntimeError, match="the shape of w_"):
+            models.mla_decode_step_float(*given, *wrong, scale=SCALE, k=K)
+    with pytest.raises(RuntimeError, match="bf16"):
+        models.mla_decode_step_float(*given, w_uv.bfloat16(), w_o, scale=SCALE, k=K)
+
+
+@pto.jit
+def step(
+    x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, w_qb, wk, w_proj, gamma, beta,
+    kv_cache, kr_cache, k_cache, slots, lengths, table, w_uv, w_o,
+):  # fmt: skip
+    y, kv_cache[:], kr_cache[:], k_cache[:] = models.mla_decode_step_float(
+        x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, w_qb, wk, w_proj, gamma,
+        beta, kv_cache, kr_cache, k_cache, slots, lengths, table, w_uv, w_o, scale=SCALE,
+    )  # fmt: skip
+    return y
+
+
+def test_a_step_with_its_projections_is_one_launch():
+    found = step.explain(*formulas.decode_float_arguments([300, 17], 2, F32))
+    assert found.cpp.count('extern "C"') == 1
+    assert [name for _, name in found.memory.in_place] == ["kv_cache", "kr_cache", "k_cache"]
+    assert len([one for one in found.every_step() if one.kind == "product"]) == 13
