@@ -159,19 +159,41 @@ def topk_gate(setting: Setting):
     yield from limits(setting, nbytes, f32=t * arguments[1].numel())
 
 
-@case("moe", sizes=[(1,), (8,), (64,)], dtypes=["bf16"])
+@case("moe", sizes=[(1,), (8,), (64,), (512,)], dtypes=["bf16", "i8"])
 def moe(setting: Setting):
-    (t,) = setting.size
-    arguments = formulas.moe_arguments(t, hidden=2048, inner=768, experts=32)
-    yield "pto", lambda: (models.moe(*arguments),)
-    yield "torch", lambda: (formulas.moe(*arguments),)
-    right = formulas.moe(*arguments)
+    (t,), is_bytes = setting.size, setting.dtype == "i8"
+    name = "moe_int8" if is_bytes else "moe"
+    sizes = {"hidden": 2048, "inner": 768, "experts": 32}
+    arguments = getattr(formulas, f"{name}_arguments")(t, **sizes)
+    ours, theirs = getattr(models, name), getattr(formulas, name)
+    yield "pto", lambda: (ours(*arguments),)
+    yield "torch", lambda: (theirs(*arguments),)
+    right = theirs(*arguments)
     yield Everything((right,), (WITHIN[right.dtype],))
-    x, router, up, down = arguments
-    best = torch.softmax((x @ router).float(), -1).topk(8).indices
-    expert = up[0].numel() + down[0].numel()
-    nbytes = x.nbytes + router.nbytes + 2 * len(best.unique()) * expert
-    yield from limits(setting, nbytes, bf16=t * (router.numel() + 8 * expert))
+    x, router, *weights = arguments
+    used = len(formulas.routed(x, router, 8)[1].unique())
+    expert = sum(w[0].numel() for w in weights if w.ndim == 3)
+    nbytes = x.nbytes + router.nbytes + used * sum(w[0].nbytes for w in weights)
+    work = {setting.dtype: t * 8 * expert}
+    work["bf16"] = work.get("bf16", 0) + t * router.numel()
+    yield from limits(setting, nbytes, **work)
+
+
+@case("topk_gate_shared", sizes=[(1,), (128,)], dtypes=["i8"])
+def topk_gate_shared(setting: Setting):
+    (t,) = setting.size
+    _, w, bias = formulas.gate_arguments(t, 160, hidden=5120)
+    arguments = [formulas.random(t, 5120), w, bias, *formulas.random_expert(5120, 192)]
+
+    def two_operators(x, w, bias, *expert):
+        return (*models.topk_gate(x.float(), w, bias), formulas.expert_int8(x, *expert))
+
+    yield from contenders(
+        models.topk_gate_shared, formulas.topk_gate_shared, arguments, slice(0, 0),
+        gate_alone=two_operators,
+    )  # fmt: skip
+    nbytes, expert = sum(x.nbytes for x in arguments), 3 * 5120 * 192
+    yield from limits(setting, nbytes, f32=t * w.numel(), i8=t * expert)
 
 
 @case("gated_delta_rule", sizes=[(4096, 8), (1, 32)], dtypes=["f32"])

@@ -5,6 +5,7 @@ import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
+import pto
 from bench import model_formulas as formulas
 from pto import models
 
@@ -77,6 +78,67 @@ def test_experts_that_another_gate_chose_are_their_formula(kind):
     torch.testing.assert_close(got, formulas.moe_experts(x, weights, indices, up, down))
     with pytest.raises(RuntimeError, match="the shape of weights"):
         models.moe_experts(x, weights[:-1], indices, up, down)
+
+
+@pytest.mark.parametrize("t", [1, 2, 8, 13, 64])
+def test_the_mixture_of_bytes_is_its_formula(t):
+    torch.manual_seed(t)
+    arguments = formulas.moe_int8_arguments(t)
+    got, want = models.moe_int8(*arguments), formulas.moe_int8(*arguments)
+    torch.testing.assert_close(got, want, rtol=2**-6, atol=2**-7)
+
+
+def test_a_mixture_of_bytes_has_the_bits_of_a_token_alone_and_reads_all_bytes():
+    torch.manual_seed(0)
+    x, router, up, *rest = formulas.moe_int8_arguments(8)
+    up[:, 0] = -128
+    whole = models.moe_int8(x, router, up, *rest)
+    for i in range(8):
+        assert torch.equal(models.moe_int8(x[i : i + 1], router, up, *rest)[0], whole[i])
+    x[3], x[5, 7] = 0, torch.nan
+    spoilt = models.moe_int8(x, router, up, *rest)
+    others = [0, 1, 2, 4, 6, 7]
+    assert torch.equal(spoilt[others], whole[others])
+    assert not spoilt[3].any() and spoilt[5].isnan().all()
+
+
+@pytest.mark.parametrize("t", [1, 7, 130])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_a_gate_and_its_shared_expert_are_their_formulas(t, kind):
+    torch.manual_seed(t)
+    x, w, bias = formulas.gate_arguments(t, 160, hidden=512)
+    arguments = [x.bfloat16(), w.to(kind), bias, *formulas.random_expert(512, 24)]
+    options = {"groups": 5, "best_groups": 2, "k": 6, "scale": 2.5}
+    weights, indices, shared = models.topk_gate_shared(*arguments, **options)
+    right = formulas.topk_gate_shared(*arguments, **options)
+    assert torch.equal(indices, right[1])
+    torch.testing.assert_close(weights, right[0], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(shared, right[2], rtol=2**-6, atol=2**-9)
+
+
+def test_a_gate_with_a_shared_expert_is_one_launch():
+    @pto.jit
+    def program(x, w, bias, w_gate_up, gate_up_scale, w_down, down_scale):
+        return models.topk_gate_shared(x, w, bias, w_gate_up, gate_up_scale, w_down, down_scale)
+
+    x, w, bias = formulas.gate_arguments(8, 160)
+    found = program.explain(x.bfloat16(), w, bias, *formulas.random_expert(512, 24))
+    assert found.cpp.count('extern "C"') == 1
+    assert len([one for one in found.every_step() if one.kind == "product"]) == 3
+
+
+def test_experts_of_bytes_refuse_wrong_sizes():
+    arguments = formulas.moe_int8_arguments(3)
+    for place in range(1, 6):
+        wrong = [x[:-1] if i == place else x for i, x in enumerate(arguments)]
+        with pytest.raises(RuntimeError, match="the shape of"):
+            models.moe_int8(*wrong)
+    x, w, bias = formulas.gate_arguments(2, 16, hidden=64)
+    arguments = [x.bfloat16(), w, bias, *formulas.random_expert(64, 8)]
+    for place in range(1, 7):
+        wrong = [x[:-1] if i == place else x for i, x in enumerate(arguments)]
+        with pytest.raises(RuntimeError, match="the shape of"):
+            models.topk_gate_shared(*wrong)
 
 
 def test_experts_of_the_model_s_sizes(deep):

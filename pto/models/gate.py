@@ -15,7 +15,8 @@ from pto.language.reduce import amax, sum
 from pto.language.selection import gather
 from pto.language.tensor import Tensor
 from pto.language.types import cast
-from pto.models.formulas import require_shapes, sizes_of
+from pto.models.formulas import q8, require_shapes, sizes_of
+from pto.models.moe import swiglu
 
 
 def _of_best_groups(choice: Tensor, groups: int, best: int, by_two: bool) -> Tensor:
@@ -50,6 +51,31 @@ class TopkGate:
         indices = topk(choice, k).indices
         chosen = gather(scores, -1, indices)
         return chosen / sum(chosen, -1, True) * scale, indices
+
+
+@op(
+    "topk_gate_shared(Tensor x, Tensor w, Tensor bias, Tensor w_gate_up, Tensor gate_up_scale,"
+    " Tensor w_down, Tensor down_scale, *, int k=8, int groups=1, int best_groups=1,"
+    " bool by_two=True, float scale=1.0) -> (Tensor weights, Tensor indices, Tensor shared)"
+)
+class TopkGateShared:
+    """topk_gate, and the expert of bytes that every token takes (GLM)."""
+
+    types = "(bf16, T, f32, i8, f32, i8, f32) -> (f32, i64, bf16) where T: bf16 f32"
+
+    def build(x, w, bias, w_gate_up, gate_up_scale, w_down, down_scale, k, groups, best_groups,
+              by_two, scale):  # fmt: skip
+        (_, hidden), (inner, _) = sizes_of("x", x, 2), sizes_of("w_down", w_down, 2)
+        require_shapes(
+            w_gate_up=(w_gate_up, (hidden, inner * 2)), w_down=(w_down, (inner, hidden)),
+            gate_up_scale=(gate_up_scale, (inner * 2,)), down_scale=(down_scale, (hidden,)),
+        )  # fmt: skip
+        chosen = TopkGate(
+            cast(x, w.dtype), w, bias, k=k, groups=groups, best_groups=best_groups, by_two=by_two,
+            scale=scale,
+        )  # fmt: skip
+        shared = swiglu(*q8(x), w_gate_up, gate_up_scale, w_down, down_scale)
+        return *chosen, shared
 
 
 def _check(name: str, value: int, least: int, why: str, most: Any = math.inf) -> None:
