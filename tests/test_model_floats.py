@@ -9,6 +9,7 @@ import torch
 import pto
 from bench import model_formulas as formulas
 from pto import models
+from pto.models.formulas import bf16_of, f32_of
 
 K, SCALE = 48, 72**-0.5
 F32, BF16 = torch.float32, torch.bfloat16
@@ -111,3 +112,43 @@ def test_a_step_with_its_projections_is_one_launch():
     assert found.cpp.count('extern "C"') == 1
     assert [name for _, name in found.memory.in_place] == ["kv_cache", "kr_cache", "k_cache"]
     assert len([one for one in found.every_step() if one.kind == "product"]) == 13
+
+
+# --- rows of which all lies together -------------------------------------------------------------
+
+
+def packed_arguments(given):
+    return [*given[:2], formulas.packed(*given[2:5]), *given[5:]]
+
+
+@pytest.mark.parametrize("lengths", [[1], [300, 0, 17]], ids=str)
+def test_attention_over_packed_rows_has_the_bits_of_three_caches(lengths):
+    torch.manual_seed(0)
+    given = formulas.sparse_arguments(lengths, 2, k=280)
+    found = models.sparse_attention_packed(*packed_arguments(given), scale=SCALE)
+    assert torch.equal(found, models.sparse_attention(*given, scale=SCALE))
+
+
+def test_a_packed_row_of_the_model_has_656_bytes_and_other_sizes_are_errors():
+    given = packed_arguments(formulas.sparse_arguments([3], 1, eighth=False))
+    assert given[2].shape[-1] == 656
+    given[2] = given[2][..., :655].contiguous()
+    with pytest.raises(RuntimeError, match="the shape of cache"):
+        models.sparse_attention_packed(*given, scale=SCALE)
+
+
+@pto.jit
+def numbers_of(pairs, fours):
+    return bf16_of(pairs), f32_of(fours)
+
+
+def test_numbers_are_read_from_their_bytes():
+    """All of bf16, and f32 with every exponent; a NaN is a NaN."""
+    every = torch.arange(65536).to(torch.uint16).view(torch.int8).view(-1, 2)
+    some = torch.randint(0, 256, (65536, 2), dtype=torch.uint8).view(torch.int8)
+    fours = torch.cat([some, every], 1)
+    halves, singles = numbers_of(every, fours)
+    for got, want in ((halves, every.view(BF16)), (singles, fours.view(F32))):
+        want = want[:, 0]
+        assert torch.equal(got.isnan(), want.isnan())
+        assert torch.equal(got.nan_to_num(nan=0), want.nan_to_num(nan=0))

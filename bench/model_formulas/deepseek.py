@@ -230,6 +230,12 @@ def sparse_attention_float(q_nope, q_rope, kv_cache, kr_cache, indices, lengths,
     )
 
 
+def packed(kv_cache, kr_cache, k_scale):
+    """The cache of sparse_attention_packed with the rows of these three."""
+    rows = [x.contiguous().view(torch.int8) for x in (kv_cache, k_scale, kr_cache)]
+    return torch.cat(rows, -1)
+
+
 def decode_arguments(lengths, s1, eighth=True):
     """Arguments of mla_decode_step, whose new keys are the last ones of their sequences."""
     page, t = 128 // (8 if eighth else 1), len(lengths) * s1

@@ -24,10 +24,12 @@ from pto.models.paged import PagedAttention as paged_attention
 from pto.models.qwen3 import Qwen3Attention as qwen3_attention
 from pto.models.sparse import SparseAttention as sparse_attention
 from pto.models.sparse import SparseAttentionFloat as sparse_attention_float
+from pto.models.sparse import SparseAttentionPacked as sparse_attention_packed
 
 __all__ = [
     "indexer_prolog", "indexer_prolog_float", "mla_prolog", "mla_prolog_float", "topk_gate",
     "topk_gate_shared", "moe", "moe_int8", "moe_experts", "lightning_indexer",
-    "lightning_indexer_float", "sparse_attention", "sparse_attention_float", "mla_decode_step",
-    "mla_decode_step_float", "gated_delta_rule", "paged_attention", "qwen3_attention",
+    "lightning_indexer_float", "sparse_attention", "sparse_attention_packed",
+    "sparse_attention_float", "mla_decode_step", "mla_decode_step_float", "gated_delta_rule",
+    "paged_attention", "qwen3_attention",
 ]  # fmt: skip

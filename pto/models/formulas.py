@@ -8,13 +8,15 @@ Numbers of bf16 are computed in f32 and rounded to nearest even where a formula 
 Thread safety: as a trace.
 """
 
+import math
 from typing import Any
 
 from pto.errors import InvalidValue
 from pto.language.casting import CastMode, cast
 from pto.language.checks import check
-from pto.language.dtypes import f32, f64, i8
-from pto.language.elementwise import abs, rsqrt, square, where
+from pto.language.dtypes import bf16, f32, f64, i8, i32
+from pto.language.elementwise import abs, pow, rsqrt, square, where
+from pto.language.generated import arange
 from pto.language.infer import Size
 from pto.language.reduce import amax, mean
 from pto.language.tensor import Tensor
@@ -32,6 +34,33 @@ def q8(v: Tensor) -> tuple[Tensor, Tensor]:
     factor = where(most == 0, 0.0, 127.0 / most)
     values = cast(v * factor, i8, CastMode.RINT, True)
     return values, where(most == 0, 0.0, 1.0 / factor)
+
+
+def _value(high: Tensor, fraction: Tensor) -> Tensor:
+    """f32 whose upper 16 bits are those of `high`, i32, and whose mantissa is `fraction`, f32."""
+    exponent = high // 128 & 255
+    powers = plain_cast(pow(2.0, plain_cast(arange(256) - 127, f64)), f32)
+    is_small = exponent == 0
+    finite = where(is_small, fraction, 1 + fraction) * powers[where(is_small, 1, exponent)]
+    value = where(exponent == 255, where(fraction == 0, math.inf, math.nan), finite)
+    return where(high >= 1 << 15, -value, value)
+
+
+def _pair(low: Tensor, high: Tensor) -> Tensor:
+    """The i32 that two bytes are."""
+    return (plain_cast(low, i32) & 255) + (plain_cast(high, i32) & 255) * 256
+
+
+def bf16_of(pairs: Tensor) -> Tensor:
+    """bf16 [...] of i8 [..., 2], the bytes of each number, lower ones first."""
+    high = _pair(pairs[..., 0], pairs[..., 1])
+    return plain_cast(_value(high, plain_cast(high & 127, f32) * 2.0**-7), bf16)
+
+
+def f32_of(fours: Tensor) -> Tensor:
+    """f32 [...] of i8 [..., 4], the bytes of each number, lower ones first."""
+    low, high = _pair(fours[..., 0], fours[..., 1]), _pair(fours[..., 2], fours[..., 3])
+    return _value(high, plain_cast((high & 127) * 65536 + low, f32) * 2.0**-23)
 
 
 def turn(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor, out: Tensor) -> None:

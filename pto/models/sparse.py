@@ -2,6 +2,7 @@
 """Attention over the keys that an indexer selected, in the latent form of DeepSeek V3.2."""
 
 import math
+from typing import Any
 
 from pto.language.control import loop
 from pto.language.dtypes import f32, i64
@@ -14,23 +15,38 @@ from pto.language.matrix import matmul
 from pto.language.nn import softmax
 from pto.language.op import op
 from pto.language.reduce import amax
+from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import min
-from pto.models.formulas import check_lengths, per_sequence, require_shapes, sizes_of
+from pto.models.formulas import (
+    bf16_of,
+    check_lengths,
+    f32_of,
+    per_sequence,
+    require_shapes,
+    sizes_of,
+)
 
 AT_ONCE = 256  # selected keys whose rows are in the second cache until they are scored
 
 
+def _unpacked(rows: Tensor, latent: Any, groups: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """(bytes, scales f32, turned keys bf16) of packed rows: these lie one after another."""
+    n, turned = rows.shape[0], latent + groups * 4
+    scales = f32_of(rows[:, latent:turned].reshape(n, groups, 4))
+    keys = rows[:, turned:]
+    return rows[:, :latent], scales, bf16_of(keys.reshape(n, keys.shape[1] // 2, 2))
+
+
 @jit
-def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, scale):
+def attended(q_nope, q_rope, kv, kr, k_scale, groups, indices, table, lengths, page, scale):
     """[t, heads, latent], as q: softmax(scale * q k) v over the selected keys of each query.
 
     q = [q_nope | q_rope] and k = [v | kr]; kv, kr and k_scale (none: kv is v) have a row for each
-    place of the cache.
+    place of the cache. Without kr those of kv are packed, with `groups` scales.
     """
     t, heads, latent = q_nope.shape
     per = per_sequence(q_nope, lengths)
-    groups = 1 if k_scale is None else k_scale.shape[1]
     kind, out = q_nope.dtype, zeros([t, heads, latent], q_nope.dtype)
     for i in loop(t):
         n, pages = lengths[i // per], table[i // per]
@@ -47,13 +63,18 @@ def attended(q_nope, q_rope, kv, kr, k_scale, indices, table, lengths, page, sca
                 first = j * AT_ONCE
                 size = min(AT_ONCE, count - first)
                 own = rows[first : first + size]
-                part = kv[own].reshape(own.shape[0], groups, latent // groups)
-                if k_scale is not None:
-                    part = cast(cast(part, f32) * k_scale[own][:, :, None], kind)
+                if kr is None:
+                    part, scales, k_rope = _unpacked(kv[own], latent, groups)
+                else:
+                    part, k_rope = kv[own], kr[own]
+                    scales = None if k_scale is None else k_scale[own]
+                part = part.reshape(own.shape[0], groups, latent // groups)
+                if scales is not None:
+                    part = cast(cast(part, f32) * scales[:, :, None], kind)
                 v[first : first + size] = part
                 k = v[first : first + size].reshape(own.shape[0], latent)
                 scores = matmul(q_nope[i], k, f32, b_trans=True)
-                scores = scores + matmul(q_rope[i], kr[own], f32, b_trans=True)
+                scores = scores + matmul(q_rope[i], k_rope, f32, b_trans=True)
                 is_there = is_key[first : first + size]
                 s[:, first : first + size] = where(is_there, scores * scale, -math.inf)
             out[i] = matmul(cast(softmax(s), kind), v.reshape(rows.shape[0], latent))
@@ -74,7 +95,28 @@ class SparseAttention:
         _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
         require_shapes(k_scale=(k_scale, (*kv_cache.shape[:3], groups)))
         flat = [x.reshape(pages * page, x.shape[3]) for x in (kv_cache, kr_cache, k_scale)]
-        return attended(q_nope, q_rope, *flat, indices, table, lengths, page, scale)
+        return attended(q_nope, q_rope, *flat, groups, indices, table, lengths, page, scale)
+
+
+@op(
+    "sparse_attention_packed(Tensor q_nope, Tensor q_rope, Tensor cache, Tensor indices,"
+    " Tensor lengths, Tensor table, *, float scale) -> Tensor"
+)
+class SparseAttentionPacked:
+    """sparse_attention whose rows of bytes, scales and turned keys lie one after another."""
+
+    types = "(bf16, bf16, i8, K, I, J) -> bf16 where K: i32 i64, I: i32 i64, J: i32 i64"
+
+    def build(q_nope, q_rope, cache, indices, lengths, table, scale):
+        latent, turned = _check_queries(q_nope, q_rope, indices, lengths, table)
+        pages, page, _, row = sizes_of("cache", cache, 4)
+        groups = (row - latent - turned * 2) // 4
+        require_shapes(cache=(cache, (pages, page, 1, latent + groups * 4 + turned * 2)))
+        check_lengths(lengths, table, page)
+        flat = cache.reshape(pages * page, row)
+        return attended(
+            q_nope, q_rope, flat, None, None, groups, indices, table, lengths, page, scale
+        )
 
 
 @op(
@@ -90,17 +132,25 @@ class SparseAttentionFloat:
         _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
         pages, page, *_ = kv_cache.shape
         flat = [x.reshape(pages * page, x.shape[3]) for x in (kv_cache, kr_cache)]
-        return attended(q_nope, q_rope, *flat, None, indices, table, lengths, page, scale)
+        return attended(q_nope, q_rope, *flat, None, 1, indices, table, lengths, page, scale)
 
 
 def _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table):
-    """States the shapes that both forms have."""
-    (t, heads, latent), (_, _, rope) = sizes_of("q_nope", q_nope, 3), sizes_of("q_rope", q_rope, 3)
-    (pages, page, *_), (b,) = sizes_of("kv_cache", kv_cache, 4), sizes_of("lengths", lengths, 1)
-    (_, chosen), (_, most) = sizes_of("indices", indices, 2), sizes_of("table", table, 2)
+    """States the shapes of queries and of two caches."""
+    latent, rope = _check_queries(q_nope, q_rope, indices, lengths, table)
+    pages, page, *_ = sizes_of("kv_cache", kv_cache, 4)
     require_shapes(
-        q_rope=(q_rope, (t, heads, rope)), kv_cache=(kv_cache, (pages, page, 1, latent)),
-        kr_cache=(kr_cache, (pages, page, 1, rope)), indices=(indices, (t, chosen)),
-        table=(table, (b, most)),
-    )  # fmt: skip
+        kv_cache=(kv_cache, (pages, page, 1, latent)), kr_cache=(kr_cache, (pages, page, 1, rope))
+    )
     check_lengths(lengths, table, page)
+
+
+def _check_queries(q_nope, q_rope, indices, lengths, table):
+    """States the shapes that all forms have; returns (latent, rope)."""
+    (t, heads, latent), (_, _, rope) = sizes_of("q_nope", q_nope, 3), sizes_of("q_rope", q_rope, 3)
+    (b,), (_, most) = sizes_of("lengths", lengths, 1), sizes_of("table", table, 2)
+    _, chosen = sizes_of("indices", indices, 2)
+    require_shapes(
+        q_rope=(q_rope, (t, heads, rope)), indices=(indices, (t, chosen)), table=(table, (b, most))
+    )
+    return latent, rope
