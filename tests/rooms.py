@@ -41,7 +41,7 @@ BUDGETS = {
     "base": 1500,
     "bench": 1224,
     "bindings": 4945,
-    "codegen": 3440,
+    "codegen": 3605,
     "compat": 2570,
     "compiler": 2090,
     "device": 465,

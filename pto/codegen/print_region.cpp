@@ -31,12 +31,13 @@ class RegionFunction {
         request_(request),
         w_(*writer),
         plan_(plan_region(body, request.strides)),
-        loops_(body_, plan_, request_.scalars) {}
+        loops_(body_, plan_, request_.scalars, request_.function) {}
 
   RegionText print() {
     const std::string first = loops_.print(true);
     const bool has_choice = !plan_.buffers.empty() && !plan_.needs_buffers;
     const std::string second = has_choice ? loops_.print(false) : "";
+    w_.block(loops_.functions());
     w_.line("");
     w_.open(std::string(request_.is_inner ? "static" : "extern \"C\" PTO_EXPORT") + " int32_t " +
             request_.function + "(const pto_args* args) {");

@@ -18,8 +18,9 @@ std::string operation(const Node& node) { return std::string(info(node.op).name)
 
 }  // namespace
 
-RegionBody::RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars)
-    : body_(body), plan_(plan), scalars_(scalars) {
+RegionBody::RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars,
+                       std::string function)
+    : body_(body), plan_(plan), scalars_(scalars), function_(std::move(function)) {
   for (Value v : body_.inputs())
     tensor_of_input_.push_back(body_[v].op == Opcode::input ? inputs_++ : -1);
 }
@@ -144,10 +145,14 @@ void RegionBody::close_loops() {
 
 void RegionBody::print_row() {
   width_ = "Row{}";
+  const bool are_functions = has_sweep_functions();
   for (int sweep = 0; sweep < plan_.sweeps; ++sweep) {
     if (plan_.roots(sweep).empty()) continue;
     define_row_values(sweep);
-    print_row_sweep(sweep);
+    if (are_functions)
+      call_sweep(sweep);
+    else
+      print_row_sweep(sweep);
   }
   std::vector<std::string> stores;
   for (size_t o = 0; o < plan_.outputs.size(); ++o)
@@ -165,6 +170,22 @@ void RegionBody::define_row_values(int sweep) {
 }
 
 void RegionBody::print_row_sweep(int sweep) {
+  print_row_loops(sweep);
+  for (int i : plan_.reductions(sweep)) {
+    const std::string name = numbered("v", i);
+    w_.line("auto " + name + " = spread(Row{}, " + total_of(sweep, i) + ");");
+    scopes_.back()[i] = name;
+  }
+}
+
+// An expression for what a reduction has at the end of its sweep.
+std::string RegionBody::total_of(int sweep, int i) const {
+  const std::vector<int> sums = long_sums(sweep);
+  const bool in_blocks = std::find(sums.begin(), sums.end(), i) != sums.end();
+  return numbered("a", i) + ".value(" + (in_blocks ? numbered("blocks", i) : "") + ")";
+}
+
+void RegionBody::print_row_loops(int sweep) {
   const std::vector<int> reductions = plan_.reductions(sweep);
   const std::string step = "kStep";  // decides the order of sums: also where rows find no buffer
   const std::vector<int> sums = long_sums(sweep);
@@ -201,13 +222,6 @@ void RegionBody::print_row_sweep(int sweep) {
              ".close(" + numbered("blocks", i) + ");" + (i == sums.back() ? " }" : "");
   w_.close(close + ");");
   close_loops();
-  for (int i : reductions) {
-    const bool in_blocks = std::find(sums.begin(), sums.end(), i) != sums.end();
-    const std::string name = numbered("v", i);
-    w_.line("auto " + name + " = spread(Row{}, " + numbered("a", i) + ".value(" +
-            (in_blocks ? numbered("blocks", i) : "") + "));");
-    scopes_.back()[i] = name;
-  }
 }
 
 void RegionBody::add_to_accumulator(int i) {

@@ -8,7 +8,7 @@
 // axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a
 // row's value spread over a tile of the sweep), a<k> the accumulator of reduction k, blocks<k> the
 // sums of its blocks, f<t>_<a> the axis a that tensor t has folded, open<s> the steps of sweep s
-// since the last block, b<k> a row buffer.
+// since the last block, b<k> a row buffer, r<k> the total of reduction k behind a call.
 //
 // Thread safety: one printer belongs to one thread.
 #pragma once
@@ -26,8 +26,10 @@ namespace pto {
 
 class RegionBody {
  public:
-  // `scalars[i]` is the program's scalar behind the body's i-th scalar input.
-  RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars);
+  // `scalars[i]` is the program's scalar behind the body's i-th scalar input; names of functions
+  // begin with `function`.
+  RegionBody(const Graph& body, const RegionPlan& plan, const std::vector<int>& scalars,
+             std::string function);
 
   // Prints the loops. With `buffered`, row buffers store and load values. Otherwise the loops
   // compute them again.
@@ -35,6 +37,9 @@ class RegionBody {
 
   // Lists the (tensor, dim) pairs whose strides the text names, over all calls of print().
   const std::set<std::pair<int, int>>& strides() const { return strides_; }
+
+  // Returns the text of the functions that the loops call: sweeps of a region that has many.
+  const std::string& functions() const { return functions_.text(); }
 
  private:
   using Scope = std::map<int, std::string>;  // instance -> name of its tile
@@ -56,6 +61,13 @@ class RegionBody {
   void print_row();
   void define_row_values(int sweep);
   void print_row_sweep(int sweep);
+  void print_row_loops(int sweep);
+  std::string total_of(int sweep, int i) const;
+  bool has_sweep_functions() const;
+  void call_sweep(int sweep);
+  std::string type_around(const std::string& name) const;
+  std::string type_of_folded(int tensor, const std::string& axis) const;
+  std::string type_of_tensor(int tensor) const;
   std::string row_position() const;
   void add_to_accumulator(int i);
   void add_to_piece(int i);
@@ -90,6 +102,9 @@ class RegionBody {
   std::string width_;  // the width of tiles in the current scope: "w" or "Row{}"
   std::vector<Scope> scopes_;
   std::set<std::pair<int, int>> strides_;
+  const std::string function_;
+  CodeWriter functions_;
+  std::map<std::string, std::string> sweeps_;  // names of functions, by parameters and body
 };
 
 }  // namespace pto
