@@ -12,7 +12,9 @@
 
 #include "pto/base/file.hpp"
 #include "pto/base/text.hpp"
+#include "pto/compiler/compile_units.hpp"
 #include "pto/compiler/process.hpp"
+#include "pto/compiler/units.hpp"
 
 namespace pto {
 namespace {
@@ -123,6 +125,7 @@ std::string level_of(const Source& source) {
        ErrorKind::Runtime);
 }
 
+constexpr int kUnitsMost = 8;  // compilers at one time
 constexpr size_t kElfTypeAt = 16;
 constexpr char kElfRelocatable = 1;
 
@@ -164,11 +167,23 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source&
   return flags;
 }
 
+void fail_interrupted(const Source& source) {
+  throw Interrupted({source.name + ": the compilation was interrupted", "it was asked to stop",
+                     "call again to compile"},
+                    ErrorKind::Runtime);
+}
+
 std::string compile_object(const Toolchain& toolchain, const Source& source,
                            const std::string& folder, const Settings& settings,
                            const std::function<bool()>& interrupted) {
   const std::string stem = folder + "/" + file_name_of(source.name);
   const std::string object = stem + ".so";
+  if (source.kind == Source::Generated && source.object.empty()) {
+    const std::vector<Unit> units = units_of(source.text, std::min(machine().cores, kUnitsMost));
+    if (units.size() > 1 &&
+        compile_units(units, toolchain, source, folder, object, settings, interrupted))
+      return object;
+  }
   write_file(stem + ".cpp", source.text + joined(source.files, "", [](const std::string& file) {
                               return "#include \"" + absolute_path(file) + "\"\n";
                             }));
@@ -192,11 +207,7 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   options.temporary_directory = folder;
   options.interrupted = interrupted;
   const ProcessResult result = run_process(arguments, options);
-  if (result.end == ProcessResult::Interrupted) {
-    throw Interrupted({source.name + ": the compilation was interrupted", "it was asked to stop",
-                       "call again to compile"},
-                      ErrorKind::Runtime);
-  }
+  if (result.end == ProcessResult::Interrupted) fail_interrupted(source);
   if (result.succeeded() && access(object.c_str(), R_OK) == 0) return object;
   if (is_disk_failure(result.output)) {
     throw std::system_error(ENOSPC, std::generic_category(), folder);

@@ -5,7 +5,8 @@
 //     compile_object(toolchain, {"softmax", text, Target::Avx2}, work.path(), settings(), {});
 //
 // The flags are the fastest set measured with g++ 12: without start files, linker plugin and unwind
-// tables a kernel of 60 lines takes about 40 ms, with the defaults 55 ms.
+// tables a kernel of 60 lines takes about 40 ms, with the defaults 55 ms. A long text is compiled
+// in units side by side: units.hpp.
 //
 // Thread safety: all functions may be called from any thread; one folder belongs to one call.
 #pragma once
@@ -72,6 +73,8 @@ class RefusedCode : public Error {
  public:
   using Error::Error;
 };
+
+[[noreturn]] void fail_interrupted(const Source& source);
 
 // Returns the time after which the source's compiler is killed.
 double compile_seconds(const Source& source, const Settings& settings);

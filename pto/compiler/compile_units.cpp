@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/compiler/compile_units.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+
+#include "pto/base/file.hpp"
+#include "pto/compiler/process.hpp"
+
+namespace pto {
+namespace {
+
+// Returns the compiler's arguments for one unit.
+std::vector<std::string> arguments_of(const Unit& unit, const Toolchain& toolchain,
+                                      const Source& source, const Settings& settings) {
+  std::vector<std::string> arguments{toolchain.path};
+  for (const std::string& flag : compile_flags(toolchain, source))
+    if (flag != "-shared" && flag != "-nostdlib") arguments.push_back(flag);
+  if (unit.is_root) arguments.push_back("-O1");  // the last one counts
+  arguments.insert(arguments.end(), source.folders.begin(), source.folders.end());
+  arguments.insert(arguments.end(), {"-I" + settings.include_directory, "-c"});
+  return arguments;
+}
+
+bool link_units(const std::vector<std::string>& objects, const Toolchain& toolchain,
+                const std::string& object, const ProcessOptions& options) {
+  std::vector<std::string> arguments{toolchain.path, "-shared", "-nostdlib"};
+  if (toolchain.family == Toolchain::Gcc) arguments.push_back("-fno-use-linker-plugin");
+  arguments.insert(arguments.end(), objects.begin(), objects.end());
+  arguments.insert(arguments.end(), {"-o", object});
+  const std::string library = runtime_library();
+  if (library.empty())
+    arguments.insert(arguments.end(), {"-lm", "-lc"});
+  else
+    arguments.push_back(library);
+  return run_process(arguments, options).succeeded();
+}
+
+}  // namespace
+
+bool compile_units(const std::vector<Unit>& units, const Toolchain& toolchain, const Source& source,
+                   const std::string& folder, const std::string& object, const Settings& settings,
+                   const std::function<bool()>& interrupted) {
+  const std::string stem = folder + "/" + file_name_of(source.name) + "-unit";
+  std::vector<std::string> objects;
+  for (size_t i = 0; i < units.size(); ++i) objects.push_back(stem + std::to_string(i) + ".o");
+
+  std::atomic<bool> stop{false};
+  bool was_interrupted = false;
+  const auto compile = [&](size_t i, const std::function<bool()>& stopped) {
+    const std::string text = stem + std::to_string(i) + ".cpp";
+    write_file(text, units[i].text);
+    std::vector<std::string> arguments = arguments_of(units[i], toolchain, source, settings);
+    arguments.insert(arguments.end(), {text, "-o", objects[i]});
+    const bool good =
+        run_process(arguments, {compile_seconds(source, settings), folder, stopped}).succeeded();
+    if (!good) stop = true;  // the others are of no use
+    return good;
+  };
+  const auto asked = [&] {  // by this thread alone
+    if (!stop && interrupted && interrupted()) was_interrupted = stop = true;
+    return stop.load();
+  };
+  std::vector<std::future<bool>> others;
+  for (size_t i = 1; i < units.size(); ++i)
+    others.push_back(std::async(std::launch::async, compile, i, [&stop] { return stop.load(); }));
+  bool good = compile(0, asked);
+  for (std::future<bool>& other : others) {
+    constexpr std::chrono::milliseconds kPoll{20};
+    while (other.wait_for(kPoll) != std::future_status::ready) asked();
+    good = other.get() && good;
+  }
+  const ProcessOptions options{compile_seconds(source, settings), folder, asked};
+  good = good && link_units(objects, toolchain, object, options);
+  if (was_interrupted) fail_interrupted(source);
+  return good;
+}
+
+}  // namespace pto

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units of a text, which are compiled side by side; and how few functions a long chain has.
+#include "pto/compiler/units.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "pto/base/file.hpp"
+#include "pto/codegen/emit.hpp"
+#include "pto/compiler/compile_units.hpp"
+#include "pto/passes/pipeline.hpp"
+
+namespace pto::units_test {
+
+namespace fs = std::filesystem;
+
+// A text of functions f0, f1 ..., each of so many lines, and one that calls them.
+std::string text_of(int functions, int lines, bool has_error = false) {
+  std::string text(kProgramInclude), calls;
+  for (int i = 0; i < functions; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    text += "\nstatic int32_t " + name + "(int32_t x) {\n";
+    for (int k = 0; k < lines; ++k) text += "  x = x * 3 + " + std::to_string(i + k) + ";\n";
+    text += "  return x;\n}\n";
+    calls += "  x += " + name + "(x);\n";
+  }
+  return text + "\nextern \"C\" PTO_EXPORT int32_t all(int32_t x) {\n" + calls +
+         (has_error ? "  x += unknown;\n" : "") + "  return x;\n}\n";
+}
+
+TEST(Units, have_each_function_once_and_the_largest_come_first) {
+  const std::string text = text_of(12, 200);
+  const std::vector<Unit> units = units_of(text, 3);
+  ASSERT_EQ(units.size(), 3u);
+  for (int i = 0; i < 12; ++i) {
+    int found = 0;
+    for (const Unit& unit : units)
+      found +=
+          unit.text.find("int32_t f" + std::to_string(i) + "(int32_t x) {") != std::string::npos;
+    EXPECT_EQ(found, 1) << i;
+  }
+  for (const Unit& unit : units) {
+    EXPECT_NE(unit.text.find(kProgramInclude), std::string::npos);
+    EXPECT_NE(unit.text.find("\nint32_t f11(int32_t x);\n"), std::string::npos);
+    EXPECT_GE(units[0].text.size(), unit.text.size());
+  }
+}
+
+TEST(Units, are_one_where_a_text_is_short_or_has_one_core) {
+  const std::string text = text_of(12, 10), more = text_of(12, 200);
+  for (const auto& units : {units_of(text, 8), units_of(more, 1), units_of("// nothing\n", 8)})
+    EXPECT_EQ(units.size(), 1u);
+  EXPECT_EQ(units_of(text, 8)[0].text, text);
+}
+
+class CompiledUnits : public testing::Test {
+ protected:
+  bool compile(const std::string& text, int most) {
+    const fs::path tests = fs::absolute(__FILE__).parent_path();
+    set_include_directory(tests.parent_path().parent_path());
+    const Source source{"units", text};
+    return compile_units(units_of(text, most), find_toolchain(settings()), source, folder_.path(),
+                         object(), settings(), [this] { return is_stopped_; });
+  }
+  std::string object() const { return folder_.path() + "/units.so"; }
+
+  WorkFolder folder_{temporary_directory(), "pto-test-"};
+  bool is_stopped_ = false;
+};
+
+TEST_F(CompiledUnits, become_one_library) {
+  ASSERT_TRUE(compile(text_of(12, 200), 3));
+  EXPECT_TRUE(std::filesystem::exists(object()));
+}
+
+TEST_F(CompiledUnits, fail_together) {
+  EXPECT_FALSE(compile(text_of(12, 200, /*has_error=*/true), 3));
+  EXPECT_FALSE(std::filesystem::exists(object()));
+}
+
+TEST_F(CompiledUnits, are_interrupted_together) {
+  is_stopped_ = true;
+  EXPECT_THROW(compile(text_of(12, 200), 3), Interrupted);
+}
+
+int count(const std::string& text, const std::string& word) {
+  int found = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+// Rounds of x + tanh(x - mean(x)), or with erf.
+std::string text_of_chain(int rounds, Opcode op) {
+  GraphBuilder b("chain");
+  Value x = b.input("x", DType::F32, {Dim::symbol(0), Dim::symbol(1)});
+  for (int i = 0; i < rounds; ++i) {
+    const Value sum = b.reduce(Opcode::sum, x, {1});
+    x = b.binary(Opcode::add, x, b.unary(op, b.binary(Opcode::sub, x, sum)));
+  }
+  b.output(x);
+  return emit(run_pipeline(b.build(), {}), {}).text;
+}
+
+TEST(LongChains, sweeps_of_a_long_chain_are_a_few_functions) {
+  const std::string few = text_of_chain(3, Opcode::tanh), many = text_of_chain(40, Opcode::tanh);
+  EXPECT_EQ(count(few, "\nstatic "), 0);
+  EXPECT_EQ(count(many, "\nstatic "), 5) << many;
+  EXPECT_EQ(count(many, "for_each_tile"), 5);
+}
+
+TEST(LongChains, sweeps_that_share_tables_stay_in_one_function) {
+  EXPECT_EQ(count(text_of_chain(40, Opcode::erf), "\nstatic "), 0);
+}
+
+}  // namespace pto::units_test
