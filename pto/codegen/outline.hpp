@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "pto/codegen/parallel_loop.hpp"
 #include "pto/codegen/task_limits.hpp"
 #include "pto/ir/graph.hpp"
+#include "pto/ir/parallel_loop.hpp"
 
 namespace pto {
 

@@ -4,38 +4,12 @@
 #include <algorithm>
 #include <climits>
 
+#include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
-
-// Says whether a node makes tensors of its own, rather than numbers or other addresses.
-bool makes_tensors(Opcode op) {
-  switch (op) {
-    case Opcode::fused:
-    case Opcode::loop:
-    case Opcode::repeat:
-    case Opcode::branch:
-    case Opcode::matmul:
-    case Opcode::update:
-    case Opcode::concat:
-    case Opcode::iota:
-    case Opcode::empty:
-    case Opcode::gather:
-    case Opcode::scatter:
-    case Opcode::scatter_add:
-    case Opcode::sort:
-    case Opcode::sort_descending:
-    case Opcode::cumsum:
-    case Opcode::cumprod:
-    case Opcode::cummax:
-    case Opcode::cummin:
-      return true;
-    default:
-      return false;
-  }
-}
 
 bool is_move(Opcode op) {
   return op == Opcode::view || op == Opcode::reshape || op == Opcode::transpose ||
@@ -49,7 +23,7 @@ bool may_write_over(const Graph& body, size_t input, size_t output) {
   bool reduces = false, is_result = false;
   for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) {
     const Node& node = body[v];
-    if (node.op == Opcode::transpose || node.op == Opcode::reshape) return false;
+    if (node.op == Opcode::transpose || regroups(body, node)) return false;
     if (info(node.op).family != Family::Reduce) continue;
     reduces = true;
     is_result = is_result || node.type.shape == body[out].type.shape;
@@ -231,9 +205,22 @@ class StoragePlanner {
       if (node.operands[i] >= part.node && !graph_[node.operands[i]].is_parameter()) return;
     std::vector<Read> reads;
     reads_of(from, &reads);
-    for (const Read& read : reads)
-      if (read.time >= part.node && !(read.time == update && read.operand == 0)) return;
+    for (const Read& read : reads) {
+      const bool is_later = read.time >= part.node && !(read.time == update && read.operand == 0);
+      if (is_later && !reads_where_it_writes(read, part, update)) return;
+    }
     plan_.homes[part] = {buffer, update};
+  }
+
+  // Says whether a kernel reads the very part that it computes, each element before it is written.
+  bool reads_where_it_writes(const Read& read, Made part, Value update) const {
+    if (read.time != part.node || !reads_first(part, read.operand)) return false;
+    const Node& view = graph_[graph_[part.node].operands[read.operand]];
+    const Node& write = graph_[update];
+    return view.op == Opcode::view && view.operands[0] == write.operands[0] &&
+           view.type.shape == graph_[write.operands[1]].type.shape &&
+           std::equal(view.operands.begin() + 1, view.operands.end(), write.operands.begin() + 2,
+                      write.operands.end());
   }
 
   const Graph& graph_;
@@ -243,54 +230,7 @@ class StoragePlanner {
   Storage plan_;
 };
 
-// Returns the input that an output of a body goes on from, or is; -1 where there is none.
-int origin_of(const Graph& body, size_t output) {
-  Value v = body.outputs()[output];
-  while (!body[v].is_parameter()) {
-    const Made made = made_by(body, v);
-    const int start = made.node < 0 ? -1 : start_of(body, made);
-    if (start < 0) return -1;
-    v = body[made.node].operands[static_cast<size_t>(start)];
-  }
-  const auto at = std::find(body.inputs().begin(), body.inputs().end(), v);
-  return static_cast<int>(at - body.inputs().begin());
-}
-
 }  // namespace
-
-size_t operands_ahead(const Node& node) {
-  return node.op == Opcode::loop ? 2 : node.op == Opcode::branch ? 1 : 0;
-}
-
-size_t first_carried(const Node& node) { return node.op == Opcode::loop ? 3 : 0; }
-
-int start_of(const Graph& graph, Made made) {
-  const Node& node = graph[made.node];
-  const bool is_scatter = node.op == Opcode::scatter || node.op == Opcode::scatter_add;
-  if (node.op == Opcode::update || is_scatter) return 0;
-  if (node.op == Opcode::loop || node.op == Opcode::repeat)
-    return static_cast<int>(first_carried(node)) + made.index;
-  if (node.op != Opcode::branch) return -1;
-  const auto k = static_cast<size_t>(made.index);
-  const int one = origin_of(node.body(0), k), other = origin_of(node.body(1), k);
-  if (one < 0 || one != other) return -1;
-  for (size_t before = 0; before < k; ++before)  // an input serves one result
-    if (origin_of(node.body(0), before) == one) return -1;
-  const bool fits = node.body(0)[node.body(0).outputs()[k]].type ==
-                    node.body(0)[node.body(0).inputs()[static_cast<size_t>(one)]].type;
-  return fits ? 1 + one : -1;
-}
-
-Made made_by(const Graph& graph, Value v) {
-  const Node& node = graph[v];
-  if (node.op == Opcode::result) return {node.operands[0], static_cast<int>(node.attributes.index)};
-  return makes_tensors(node.op) ? Made{v, 0} : Made{};
-}
-
-Value reshaped_from(const Graph& graph, Value v) {
-  while (graph[v].op == Opcode::reshape && !is_number(graph[v].type)) v = graph[v].operands[0];
-  return v;
-}
 
 Storage plan_storage(const Graph& graph, const std::vector<Given>& given) {
   return StoragePlanner(graph, given).run();

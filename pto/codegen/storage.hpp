@@ -19,22 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "pto/ir/graph.hpp"
+#include "pto/ir/made.hpp"
 
 namespace pto {
-
-// Counts the operands of a node that are no inputs of its bodies; a loop's step is at the place of
-// the index.
-size_t operands_ahead(const Node& node);
-// Returns the first operand that a loop or repeat carries.
-size_t first_carried(const Node& node);
-
-// One tensor that a node makes: the k-th of its results, else the 0th.
-struct Made {
-  Value node = -1;
-  int index = 0;
-  friend auto operator<=>(const Made&, const Made&) = default;
-};
 
 // The memory of an output: the caller's. `holder` is the input that lies there when the graph
 // starts, -1: none. `is_dense`: it has no gaps, so that its elements may have another shape.
@@ -57,16 +44,6 @@ struct Storage {
   std::set<size_t> continued;       // outputs whose buffers begin with their holder
   std::set<size_t> copied_outputs;  // outputs that are copied when the graph ends
 };
-
-// Returns the operand from which a tensor goes on, in whose memory it may be: what a write, or a
-// loop, starts from; what both bodies of a branch write into, or leave alone. -1: there is none.
-int start_of(const Graph& graph, Made made);
-
-// Returns the tensor behind a value; node -1 for inputs, numbers and what only moves elements.
-Made made_by(const Graph& graph, Value v);
-
-// Returns the value whose elements a value is in another shape, or itself.
-Value reshaped_from(const Graph& graph, Value v);
 
 // `given` has one entry for each output.
 Storage plan_storage(const Graph& graph, const std::vector<Given>& given);

@@ -87,4 +87,20 @@ TEST(Storage, AKernelWritesOverWhatItReadsElementByElement) {
   EXPECT_TRUE(softmax.copied_outputs.count(0));
 }
 
+TEST(Storage, AKernelWritesAPartOverThePartThatItReads) {
+  const auto written_at = [](const std::string& offset) {
+    return planned("  %1 = constant {value=1} : i64[]\n  %2 = view(%out, " + offset +
+                   ", %0) : f32[1, 8]\n"
+                   "  %3 = fused(%2) graph f(%a: f32[1, 8]) -> (f32[1, 8]) {\n"
+                   "    %0 = reshape(%a) : f32[8]\n    %1 = exp(%0) : f32[8]\n"
+                   "    %2 = reshape(%1) : f32[1, 8]\n    return %2\n  } : f32[1, 8]\n"
+                   "  %4 = result(%3) {index=0} : f32[1, 8]\n"
+                   "  %5 = update(%out, %4, %0, %0) : f32[4, 8]\n  return %5\n")
+        .homes.at({kFirst + 2, 0})
+        .part_of;
+  };
+  EXPECT_EQ(written_at("%0"), kFirst + 4);
+  EXPECT_EQ(written_at("%1"), -1);
+}
+
 }  // namespace pto::storage_test

@@ -13,6 +13,11 @@ Dims iteration_space(const Dims& shape) {
   return space;
 }
 
+bool regroups(const Graph& graph, const Node& node) {
+  return node.op == Opcode::reshape &&
+         iteration_space(graph[node.operands[0]].type.shape) != iteration_space(node.type.shape);
+}
+
 AxisMap own_map(const Dims& shape) {
   AxisMap map(shape.size(), -1);
   int next = 0;

@@ -22,6 +22,9 @@ using AxisMap = std::vector<int>;
 // Returns the sizes other than 1.
 Dims iteration_space(const Dims& shape);
 
+// Says whether a node is a reshape that does more than to put in or take out axes of size 1.
+bool regroups(const Graph& graph, const Node& node);
+
 // Returns the map of a value in its own iteration space.
 AxisMap own_map(const Dims& shape);
 

@@ -198,7 +198,7 @@ def _loops(found: Explanation) -> Iterator[Finding]:
                       next(iter(loop.lines), ""))  # fmt: skip
 
 
-# By a part of the reason (codegen/parallel_loop.cpp), the first that fits.
+# By a part of the reason (ir/parallel_loop.cpp), the first that fits.
 _ADVICE = (
     ("from the iteration before",
      "store each iteration's part in a row of its own, and join the rows behind the loop"),

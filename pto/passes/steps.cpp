@@ -3,17 +3,12 @@
 
 #include <algorithm>
 
+#include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 namespace {
-
-// Says whether a reshape does more than to put in or take out axes of size 1.
-bool regroups(const Graph& graph, const Node& node) {
-  return node.op == Opcode::reshape &&
-         iteration_space(graph[node.operands[0]].type.shape) != iteration_space(node.type.shape);
-}
 
 bool is_move(Opcode op) {
   return op == Opcode::transpose || op == Opcode::reshape || op == Opcode::broadcast;

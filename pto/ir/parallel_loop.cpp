@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/codegen/parallel_loop.hpp"
+#include "pto/ir/parallel_loop.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "pto/codegen/storage.hpp"
+#include "pto/ir/made.hpp"
 
 namespace pto {
 namespace {

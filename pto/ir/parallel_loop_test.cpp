@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/codegen/parallel_loop.hpp"
+#include "pto/ir/parallel_loop.hpp"
 
 #include <gtest/gtest.h>
 
