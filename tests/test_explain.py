@@ -246,3 +246,44 @@ def test_hints_are_choices_of_the_user_and_tiles_of_the_model():
     assert by["tiles of labelled_0"].by == "model"
     assert 'kernel labelled_0 "twice": ' in found
     assert found.levels["graph"] == str(found.graph).rstrip()
+
+
+@pto.jit
+def sums(x, pages, out):
+    for h in pto.loop(x.shape[2]):
+        total = pto.zeros([x.shape[1]])
+        for j in pto.loop(pages[0]):
+            total = total + x[j, :, h]
+        out[h] = total
+
+
+@pto.jit
+def sums_of_few(x, pages, out):
+    for h in pto.loop(x.shape[2]):
+        total = pto.zeros([x.shape[1]])
+        for j in pto.loop(pages[h]):
+            total = total + x[j, :, h]
+        out[h] = total
+
+
+@pytest.mark.parametrize("heads", [0, 1, 2, 5])
+@pytest.mark.parametrize("pages", [0, 1, 3])
+def test_a_loop_that_reads_beside_its_next_iteration_changes_places_with_the_one_inside(
+    heads, pages
+):
+    x = np.random.default_rng(0).standard_normal((3, 7, heads)).astype(F32)
+    for function in (sums, sums_of_few):
+        arguments = x, np.full(max(heads, 1), pages), np.ones((heads, 7), F32)
+        function(*arguments)
+        total = np.zeros((heads, 7), F32)
+        for j in range(pages):
+            total = total + x[j].T
+        np.testing.assert_array_equal(arguments[2], total)
+    said = sums.explain(*arguments)
+    assert "they read side by side" in said.steps_of("loop")[0].nest
+    assert said.steps_of("loop")[0].order == "side by side"
+    kept = sums_of_few.explain(*arguments).steps_of("loop")[0].nest
+    assert (
+        "the number of iterations of the inner loop depends on its index" in kept
+        and kept in str(sums_of_few.explain(*arguments))
+    )

@@ -60,6 +60,11 @@ class GraphPrinter {
   std::string number(Value v);
 
  private:
+  struct Rows {  // that a product of a loop reads: function(trip, trip of the loop)
+    Value loop, product;
+    std::string function;
+  };
+
   void print_node(Value v);
   void print_recorded(Value v);
 
@@ -107,13 +112,20 @@ class GraphPrinter {
   Results results_of(Value v);
   GraphPrinter printer_of(Value v, const Graph& body, const Results& results,
                           const std::string& index, bool computes);
-  // `ahead`: see next_.
+  // The members of these names, for a body.
+  struct Ahead {
+    std::string next, trip;
+    std::vector<Rows> rows;
+    std::map<Value, std::string> shares;
+  };
   void print_body(Value v, const Graph& body, const Results& results, const std::string& index,
-                  const std::string& ahead = "");
+                  const Ahead& ahead = {});
   static std::string index_definition(const std::string& index, const std::string& start,
                                       const std::string& k, const std::string& step);
   void open_stretch(const Graph& body, const std::string& k, const std::string& count);
   void print_loop(Value v);
+  // Prints the choice of a step for a loop that takes any; returns its variable.
+  std::string print_step(Value v, const std::string& stop);
   void print_repeat(Value v);
   void print_branch(Value v);
 
@@ -124,6 +136,10 @@ class GraphPrinter {
   // or "".
   std::string print_next(Value loop, const Results& results, const std::string& count,
                          const std::string& start, const std::string& step);
+  // Prints a function for each product of the loop that is all the work of another's body: it
+  // finds, for iterations of both, what the product reads.
+  std::vector<Rows> print_rows(Value loop, const Results& results, const std::string& count,
+                               const std::string& start, const std::string& step);
   // Prints what returns a report from the function around it, where the condition holds.
   void refuse(const std::string& condition, const std::string& report);
 
@@ -139,8 +155,12 @@ class GraphPrinter {
   CodeWriter& w_;
   const Graph& graph_;
   const bool is_root_;
-  bool finds_next_ = false;  // the statements only say where memory lies
-  std::string next_;         // an expression for what the next iteration reads first, or ""
+  bool finds_next_ = false;             // the statements only say where memory lies
+  std::map<Value, std::string> steps_;  // of loops that take any: also the last input of the body
+  std::string next_;        // an expression for what the next iteration reads first, or ""
+  std::vector<Rows> rows_;  // of a loop in here
+  std::string next_trip_;   // an expression for the number of the next iteration
+  std::map<Value, std::string> shares_;  // of products: expressions for what they ask for
   std::vector<std::optional<MemRef>> outputs_;
   std::vector<Value> holders_;
   Storage storage_;

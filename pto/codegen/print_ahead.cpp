@@ -61,6 +61,7 @@ void GraphPrinter::refuse(const std::string& condition, const std::string& repor
 }
 
 std::string GraphPrinter::soon_of(Value product) {
+  if (const auto share = shares_.find(product); share != shares_.end()) return share->second;
   const Value behind = next_product(graph_, product + 1);
   if (behind < 0) return next_;
   const Value part = graph_[behind].operands[1];
@@ -91,6 +92,63 @@ std::string GraphPrinter::print_next(Value loop, const Results& results, const s
   w_.line("return runs_of(" + finder.tensor_argument(finder.place(part)) + ");");
   w_.close("};");
   return name;
+}
+
+namespace {
+
+// The loop side by side that is all the work of the body of a loop, or -1.
+Value work_of(const Graph& body) {
+  Value found = -1;
+  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) {
+    const Node& node = body[v];
+    if (node.has_body() && (node.op != Opcode::loop || found >= 0)) return -1;
+    if (node.has_body()) found = v;
+  }
+  return found >= 0 && writes_apart(body, found) ? found : -1;
+}
+
+// Adds the nodes of a body that the operands of a loop in it need. False where one is computed.
+bool add_operands(const Graph& body, const Node& loop, std::set<Value>* nodes) {
+  return std::all_of(loop.operands.begin(), loop.operands.end(), [&](Value v) {
+    return (body[v].is_parameter() && !is_number(body[v].type)) || add_address(body, v, nodes);
+  });
+}
+
+}  // namespace
+
+std::vector<GraphPrinter::Rows> GraphPrinter::print_rows(Value loop, const Results& results,
+                                                         const std::string& count,
+                                                         const std::string& start,
+                                                         const std::string& step) {
+  const Graph& body = graph_[loop].body();
+  const Value work = work_of(body);
+  std::set<Value> outer;
+  if (work < 0 || !add_operands(body, body[work], &outer)) return {};
+  const Graph& inner = body[work].body();
+  std::vector<Rows> found;
+  for (Value v = next_product(inner, 0); v >= 0; v = next_product(inner, v + 1)) {
+    const Value part = inner[v].operands[1];
+    std::set<Value> nodes;
+    if (!is_part(inner, part) || !add_address(inner, part, &nodes)) continue;
+    const std::string name = text_.variable("rows"), k = text_.variable("k"),
+                      index = text_.variable("i"), one = text_.variable("k"),
+                      at = text_.variable("i");
+    GraphPrinter around = printer_of(loop, body, results, index, true);
+    around.finds_next_ = true;
+    w_.open("const auto " + name + " = [&](int64_t " + k + ", int64_t " + one + ") -> pto_runs {");
+    w_.line("if (" + k + " >= " + count + ") return {};");
+    w_.line(index_definition(index, start, k, step));
+    for (const Value node : outer) around.print_node(node);
+    const auto bound = [&](size_t i) { return around.number(body[work].operands[i]); };
+    w_.line(index_definition(at, bound(0), one, bound(2)));
+    GraphPrinter finder = around.printer_of(work, inner, {}, at, true);
+    finder.finds_next_ = true;
+    for (const Value node : nodes) finder.print_node(node);
+    w_.line("return runs_of(" + finder.tensor_argument(finder.place(part)) + ");");
+    w_.close("};");
+    found.push_back({work, v, name});
+  }
+  return found;
 }
 
 }  // namespace pto

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "pto/codegen/graph_printer.hpp"
-#include "pto/codegen/parallel_loop.hpp"
 #include "pto/codegen/task_limits.hpp"
 #include "pto/ir/infer.hpp"
+#include "pto/ir/parallel_loop.hpp"
 
 namespace pto {
 
@@ -68,6 +68,8 @@ GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results&
     else
       inner.set_place(input, place(outer));
   }
+  if (const auto step = steps_.find(v); step != steps_.end())
+    inner.set_number(body.inputs().back(), step->second);
   for (size_t k = 0; k < results.size(); ++k) {  // the values that change
     if (results[k].memory && results[k].start >= 0)
       inner.set_place(body.inputs()[static_cast<size_t>(results[k].start) - ahead],
@@ -80,9 +82,12 @@ GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results&
 
 // Prints a body, and gives the variables of numbers their next values, all at once.
 void GraphPrinter::print_body(Value v, const Graph& body, const Results& results,
-                              const std::string& index, const std::string& ahead) {
+                              const std::string& index, const Ahead& ahead) {
   GraphPrinter inner = printer_of(v, body, results, index, true);
-  inner.next_ = ahead;
+  inner.next_ = ahead.next;
+  inner.rows_ = ahead.rows;
+  inner.next_trip_ = ahead.trip;
+  inner.shares_ = ahead.shares;
   const auto& bodies = graph_[v].attributes.bodies;
   int place = 0;
   while (bodies[static_cast<size_t>(place)].get() != &body) ++place;
@@ -136,12 +141,27 @@ void GraphPrinter::open_stretch(const Graph& body, const std::string& k, const s
   w_.line("const Scope scope(frame.arena);");
 }
 
+std::string GraphPrinter::print_step(Value v, const std::string& stop) {
+  const Node& node = graph_[v];
+  std::string kept = "0";
+  for (const Node& inner : node.body().nodes())
+    if (inner.op == Opcode::empty)
+      kept += " + bytes_of(" +
+              element_count({inner.type.shape.begin() + 1, inner.type.shape.end()}) + ", " +
+              std::to_string(bytes(inner.type.dtype)) + ")";
+  const std::string step = text_.variable("step");
+  w_.line("const int64_t " + step + " = group_of(frame, " + stop + ", work(" +
+          cost_of(node.body()) + "), " + kept + limits_of(node).text() + ");");
+  return steps_[v] = step;
+}
+
 void GraphPrinter::print_loop(Value v) {
   const Node& node = graph_[v];
   const Results results = results_of(v);
+  const bool takes_any_step = find_hint(node, "any_step") != nullptr;
   const std::string start = number(node.operands[0]), stop = number(node.operands[1]),
-                    step = number(node.operands[2]);
-  if (graph_[node.operands[2]].op != Opcode::constant || step == "0")
+                    step = takes_any_step ? print_step(v, stop) : number(node.operands[2]);
+  if (!takes_any_step && (graph_[node.operands[2]].op != Opcode::constant || step == "0"))
     w_.line("if (" + step + " == 0) return pto_fail_step(frame.args->services, " + where(node) +
             ");");
   const std::string count = text_.variable("count"), k = text_.variable("k"),
@@ -149,14 +169,23 @@ void GraphPrinter::print_loop(Value v) {
   w_.line("const int64_t " + count + " = trips(" + start + ", " + stop + ", " + step + ");");
   const std::string define_index = index_definition(index, start, k, step);
   LoopObstacle obstacle;
-  const bool is_parallel = writes_apart(graph_, v, &obstacle);
+  const bool is_parallel = takes_any_step || writes_apart(graph_, v, &obstacle);
   Outline::Step& step_of = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
   step_of.is_parallel = is_parallel;
   step_of.obstacle = obstacle;
-  const TaskLimits limits = is_parallel ? limits_of(node) : TaskLimits{};
+  TaskLimits limits = is_parallel ? limits_of(node) : TaskLimits{};
   step_of.limits = limits;
-  const std::string next = print_next(v, results, count, start, step),
-                    ahead = next.empty() ? "" : next + "(" + k + " + 1)";
+  if (takes_any_step && limits.tiles > 0) limits.tiles = 1;  // which the step holds
+  Ahead ahead;
+  ahead.rows = print_rows(v, results, count, start, step);
+  ahead.trip = k + " + 1";
+  for (const Rows& rows : rows_)
+    if (rows.loop == v)
+      ahead.shares[rows.product] = "share_of(" + k + ", " + count + ", [&](int64_t one) { return " +
+                                   rows.function + "(" + next_trip_ + ", one); })";
+  if (ahead.shares.empty())
+    if (const std::string next = print_next(v, results, count, start, step); !next.empty())
+      ahead.next = next + "(" + k + " + 1)";
   if (is_parallel) {
     const std::string name = text_.variable("body");
     w_.open("const auto " + name + " = [&](const Frame& frame, int64_t " + k +
@@ -167,8 +196,9 @@ void GraphPrinter::print_loop(Value v) {
     text_.trips.pop_back();
     w_.line("return 0;");
     w_.close("};");
-    must("for_each(frame, " + count + ", work(double(" + count + ") * (" + cost_of(node.body()) +
-         ")), " + name + limits.text() + ")");
+    const std::string times = takes_any_step ? "" : "double(" + count + ") * ";
+    must("for_each(frame, " + count + ", work(" + times + "(" + cost_of(node.body()) + ")), " +
+         name + limits.text() + ")");
     return;
   }
   w_.open("for (int64_t " + k + " = 0; " + k + " < " + count + ";) {");

@@ -2,7 +2,7 @@
 #include "pto/codegen/print_program.hpp"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/ir/infer.hpp"
@@ -126,7 +126,7 @@ class Cost {
  public:
   std::string of(const Graph& graph) {
     for (const Node& node : graph.nodes())
-      if (node.op == Opcode::size) from_data_.insert(node.attributes.size.value());
+      if (node.op == Opcode::size) note_size(graph, node);
     std::string sum = "64.0";
     for (const Node& node : graph.nodes())
       if (const std::string term = of(graph, node); !term.empty()) sum += " + " + term;
@@ -145,6 +145,7 @@ class Cost {
       const Node& stop = graph[node.operands[1]];
       const std::string trips =
           stop.op == Opcode::extent ? size(stop.attributes.size) : kUsualTrips;
+      if (find_hint(node, "any_step")) return "(" + of(node.body()) + ")";  // in one step
       return trips + " * (" + of(node.body()) + ")";
     }
     if (node.op == Opcode::repeat) return kUsualTrips + (" * (" + of(node.body(1)) + ")");
@@ -160,6 +161,16 @@ class Cost {
     return sum;
   }
 
+  // A part of a size that is known counts as all of it.
+  void note_size(const Graph& graph, const Node& node) {
+    const int64_t symbol = node.attributes.size.value();
+    const Node& number = graph[node.operands[0]];
+    from_data_[symbol] = kUsualSize;
+    if (number.op != Opcode::minimum) return;
+    for (const Value v : number.operands)
+      if (graph[v].op == Opcode::extent) from_data_[symbol] = size(graph[v].attributes.size);
+  }
+
   std::string count(const Dims& shape) const {
     std::string all = "1.0";
     for (const Dim& dim : shape)
@@ -168,12 +179,13 @@ class Cost {
   }
 
   std::string size(const Dim& dim) const {
+    if (dim.is_symbol() && from_data_.count(dim.value())) return from_data_.at(dim.value());
     bool is_known = true;
     each_symbol(dim, [&](int64_t symbol) { is_known = is_known && !from_data_.count(symbol); });
     return is_known ? cpp_size(dim) : kUsualSize;
   }
 
-  std::set<int64_t> from_data_;
+  std::map<int64_t, std::string> from_data_;  // symbols with what they count as
 };
 
 }  // namespace

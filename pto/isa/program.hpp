@@ -162,6 +162,18 @@ PTO_INLINE pto_runs runs_of(const pto_tensor& m) {
   return {};
 }
 
+// Returns the share of iteration k, of `count`, in what all of them read next; runs(k) is what one
+// of them reads. Where their rows lie beside each other, shares are rows of all.
+template <class Runs>
+PTO_INLINE pto_runs share_of(int64_t k, int64_t count, const Runs& runs) {
+  const pto_runs first = runs(0), second = count > 1 ? runs(1) : pto_runs{};
+  const auto* const data = static_cast<const char*>(first.data);
+  if (!data || second.data != data + first.bytes || first.bytes * count > first.distance)
+    return runs(k);
+  const int64_t begin = first.count * k / count, end = first.count * (k + 1) / count;
+  return {data + begin * first.distance, first.distance, first.bytes * count, end - begin};
+}
+
 // The tasks that a program's lines ask for: at most `workers` of them, of `tiles` items each; 0
 // leaves it to the machine.
 struct Limits {
@@ -265,6 +277,22 @@ PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, co
     if (int32_t code = body(frame, k)) return code;
   }
   return 0;
+}
+
+// Returns how many of so many iterations, each of which keeps `kept` bytes, go on together: all,
+// but the workers have work each, and what they keep takes little of the second cache.
+PTO_INLINE int64_t group_of(const Frame& frame, int64_t count, int64_t bytes, int64_t kept,
+                            Limits limits = {}) {
+  constexpr int64_t kMostKept = 128 << 10;
+  int64_t width = count;
+  if (frame.is_root && count > 1) {
+    const int64_t blocks = limits.blocks(count, bytes), threads = frame.args->services->threads;
+    const int64_t parts = limits.any() || blocks < threads ? blocks : threads;
+    width = (count - 1) / (parts > 0 ? parts : 1) + 1;
+  }
+  const int64_t most = kept > 0 ? kMostKept / kept : count;
+  if (most < width) width = most;
+  return width > 1 ? width : 1;
 }
 
 // --- whole numbers and truth values: arithmetic wraps, as in the instruction table ---------------

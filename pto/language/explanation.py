@@ -125,6 +125,8 @@ def _lines_of(plan: Plan, steps: tuple[Step, ...], indent: str) -> Iterator[str]
         if step.why:
             line = f" ({step.why_line})" if step.why_line else ""
             yield f"{indent}    in order: {step.why}{line}"
+        if step.nest:
+            yield f"{indent}    {step.nest}"
         yield from (f"{indent}    ends: {reason}" for reason in step.ends)
         yield from _lines_of(plan, step.steps, indent + "  ")
     if quiet:

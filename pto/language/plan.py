@@ -31,7 +31,8 @@ class Step:
 
     `operations` are those of a kernel; `steps` those of the bodies. `order` says whether the
     iterations of a loop run "side by side", where their work pays for it, or "in order", and `why`
-    the reason for the latter. What is `inside` of a loop side by side runs on its iteration's
+    the reason for the latter. `nest` says whether it changed places with the loop in its body, where
+    that would read memory in order. What is `inside` of a loop side by side runs on its iteration's
     thread. It is cut into at most `workers` tasks, of `tiles_per_task` rows, pieces or iterations;
     0 leaves that to the machine.
     `ends` says of a kernel why it does not go on; `bytes` is what it reads and writes, None where
@@ -55,6 +56,7 @@ class Step:
     order: str = ""
     why: str = ""
     why_line: str = ""
+    nest: str = ""
     inside: bool = False
     trips: int | None = None
     bytes: int | None = None
@@ -205,6 +207,7 @@ class Plan:
             order=("side by side" if one["is_parallel"] else "in order") if is_loop else "",
             why=one["why"],
             why_line=one["why_line"],
+            nest=_nest_of(node),
             inside=self._is_inside(one["block"]),
             trips=self.sizes.trips(one["block"], nodes, node) if is_loop else None,
             bytes=self._bytes(node, body) if kind == "kernel" else None,
@@ -316,6 +319,19 @@ def _between(first: list, second: list) -> str:
     if reduced:
         return f"the next kernel needs the whole of what this one reduces over {', '.join(reduced)}"
     return "the next kernel runs in a later stage of the same loops"
+
+
+def _nest_of(node: dict) -> str:
+    """Whether a loop that reads beside its next iteration runs inside of the loop in its body."""
+    hints = {name: text for name, _, text in node["hints"]}
+    if "any_step" in hints:
+        return "groups of iterations run inside of the loop in its body: they read side by side"
+    kept = hints.get("keeps_order")
+    return (
+        f"runs outside of the loop in its body, though they read side by side: {kept}"
+        if kept
+        else ""
+    )
 
 
 def name_of(node: dict) -> str:

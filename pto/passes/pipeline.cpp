@@ -10,6 +10,7 @@
 #include "pto/passes/fold_constants.hpp"
 #include "pto/passes/fuse_regions.hpp"
 #include "pto/passes/inline_tile_operations.hpp"
+#include "pto/passes/interchange_loops.hpp"
 #include "pto/passes/move_broadcast_late.hpp"
 #include "pto/passes/pair_products.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
@@ -31,6 +32,8 @@ constexpr Pass kPasses[] = {
      "last of the rewrites, which leave dead nodes behind"},
     {"pair_products", [](const Graph& graph, PassNotes*) { return pair_products(graph); },
      "in front of the cut into kernels, which must change no bit; dead nodes read products too"},
+    {"interchange_loops", [](const Graph& graph, PassNotes*) { return interchange_loops(graph); },
+     "in front of the cut into kernels: what was around a loop is in others behind it"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
      "what the rewrites leave is grouped into kernels"},
     {"tile_products", [](const Graph& graph, PassNotes*) { return tile_products(graph); },

@@ -99,7 +99,7 @@ TEST(Pipeline, skips_disabled_passes) {
       {.disabled = {"move_broadcast_late", "simplify_algebra", "fuse_regions", "tile_products"},
        .dump = [&](const std::string& pass, const std::string&) { dumped.push_back(pass); }});
   EXPECT_THAT(dumped, ElementsAre("inline_tile_operations", "fold_constants", "remove_dead_nodes",
-                                  "pair_products"));
+                                  "pair_products", "interchange_loops"));
 }
 
 // Turns neg into abs and abs into neg, for ever.

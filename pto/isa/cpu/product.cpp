@@ -260,15 +260,61 @@ class Batches {
 }  // namespace
 }  // namespace pto
 
+namespace pto {
+namespace {
+
+// Where the last requests of a thread lie, so that nobody asks twice.
+class Asked {
+ public:
+  bool has(const pto_tensor& x) const {
+    const char* const first = static_cast<const char*>(x.data);
+    int64_t last = x.type_bits / 8 - 1;
+    for (int axis = 0; axis < x.rank; ++axis)
+      if (x.strides[axis] > 0) last += (x.sizes[axis] - 1) * x.strides[axis] * (x.type_bits / 8);
+    for (const Range& range : ranges_)
+      if (range.has_gaps ? first == range.data : first >= range.data && first + last < range.end)
+        return true;
+    return false;
+  }
+  void add(const pto_runs& runs) {
+    const auto* const data = static_cast<const char*>(runs.data);
+    const bool has_gaps = runs.count > 1 && runs.distance != runs.bytes;
+    const char* const end = has_gaps ? nullptr : data + runs.bytes * runs.count;
+    for (Range& range : ranges_)
+      if (!has_gaps && range.end == data) {
+        range.end = end;
+        return;
+      }
+    ranges_[next_++ % kRanges] = {data, end, has_gaps};
+  }
+
+ private:
+  static constexpr int kRanges = 4;  // keys and values, of this page and the next
+  struct Range {
+    const char *data, *end;
+    bool has_gaps;  // known by its first run alone
+  };
+  Range ranges_[kRanges] = {};
+  unsigned next_ = 0;
+};
+
+}  // namespace
+}  // namespace pto
+
 int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
                      const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
                      const pto_runs* soon, int32_t threads) {
-  thread_local const void* asked = nullptr;  // what the last product asked for
+  struct Own {  // a pointer, since there is little room for what each thread has from its start
+    pto::Asked* const of = new pto::Asked;
+    ~Own() { delete of; }
+  };
+  thread_local const Own own;
+  pto::Asked& asked = *own.of;
   pto_runs runs = soon ? *soon : pto_runs{};
-  const bool is_asked = asked && asked == b->data;
-  pto::Batches batches(services, where, *c, *a, *b, packed, soon ? &runs : nullptr, is_asked,
-                       threads);
+  pto::Batches batches(services, where, *c, *a, *b, packed, runs.count > 0 ? &runs : nullptr,
+                       asked.has(*b), threads);
+  const bool asks = runs.count > 0;
   const int32_t code = batches.run();
-  asked = soon && runs.count == 0 ? runs.data : nullptr;
+  if (asks && runs.count == 0) asked.add(*soon);
   return code;
 }
