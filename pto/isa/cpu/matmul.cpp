@@ -6,7 +6,6 @@
 extern "C" {
 void pto_matmul_portable(const pto_matmul_job* job, int quads);
 void pto_matmul_avx2(const pto_matmul_job* job, int quads);
-int pto_matmul_avx2_by_columns(const pto_matmul_job* job);  // 0: not this job
 void pto_matmul_avx512(const pto_matmul_job* job, int quads);
 void pto_matmul_avx512_pairs(const pto_matmul_job* job);
 void pto_matmul_avx512_tiles(const pto_matmul_job* job);
@@ -35,14 +34,6 @@ Unit unit_of(int type, int engine) {
     default:
       return {1, 4};
   }
-}
-
-// Says whether eight rows of a beside each other are half of a vector of AVX-512: then vectors of
-// AVX2 do as much, with the same bits.
-bool fills_half_a_vector(const pto_matmul_job& job) {
-  return job.rows <= 8 && job.b.row_stride == 1 && job.a.type == PTO_MATMUL_F32 &&
-         job.b.type == PTO_MATMUL_F32 && job.c.type == PTO_MATMUL_F32 && !job.b_patches &&
-         !job.packs;
 }
 
 }  // namespace
@@ -82,7 +73,7 @@ int32_t pto_matmul(const pto_matmul_job* job) {
     pto_matmul_avx512_pairs(job);
   else if (engine == PTO_MATMUL_AMX)
     pto_matmul_avx512_tiles(job);
-  else if (!fills_half_a_vector(*job) || !pto_matmul_avx2_by_columns(job))
+  else
     pto_matmul_avx512(job, engine == PTO_MATMUL_AVX512_VNNI);
   return 0;
 }

@@ -1,207 +1,306 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul apart: products of a few rows of floats with a b whose short rows, or columns, lie apart,
-// as keys and values of one head do in a cache. Their time is that of reading b, and a CPU sees no
-// pattern in it: so each tile asks for what a later one reads, and for what the product after this
-// one reads, some lines between its multiply-adds.
+// Matmul apart: products of a few rows by a b of floats or bf16 whose short rows, or columns, lie
+// apart, as keys and values of one head do in a cache. Their time is that of reading b, and a CPU
+// sees no pattern in it: so each tile asks for what a later one reads, and for what the product
+// after this one reads, some lines between its multiply-adds.
 //
-//     const bool is_done = Apart(job).run();   // false: not for these sizes or this layout
+//     const bool is_done = Apart<FloatDot, float>(job).run();   // false: not for these sizes
 //
-// Rows of b pass sixteen at a time beside sums in the first cache. Columns of b are taken for rows
-// of a: they multiply a panel of a's rows, and their sums are turned in registers.
+// Rows of b pass beside sums in registers: all of them where the second cache has them already,
+// else a few at a time. Columns of b are multiplied by boxes (matmul_boxes.hpp).
 //
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
-#include "pto/isa/cpu/matmul_pack.hpp"
+#include "pto/isa/cpu/matmul_boxes.hpp"
 #include "pto/isa/cpu/matmul_place.hpp"
-#include "pto/isa/cpu/matmul_requests.hpp"
-#include "pto/isa/cpu/transpose.hpp"
+#include "pto/isa/cpu/matmul_stream.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
+constexpr int kApartUnits = 256;  // of a column of b, or rows of b that pass at once
+
+// Rows of a, and their boxes.
+struct ApartPanels {
+  int32_t left[PTO_MATMUL_FEW_ROWS * kApartUnits];
+  int32_t boxes[PTO_MATMUL_FEW_ROWS / kBox * kApartUnits * kLane];
+  int32_t few[kLane * kApartUnits];  // columns of b, where a tile has more
+};
+
+// T: the type of b's elements, float or bf16.
+template <class Dot, class T>
 class Apart {
  public:
-  explicit Apart(const pto_matmul_job& job)
-      : job_(job),
-        to_(job.c, job.rows, job.cols),
-        slivers_(quotient_up(job.rows > 0 ? job.rows : 1, kTileRows)),
-        sliver_(quotient_up(job.rows, slivers_)),
-        whole_slivers_(slivers_ - (slivers_ * sliver_ - job.rows)) {}
+  explicit Apart(const pto_matmul_job& job) : job_(job), to_(job.c, job.rows, job.cols) {}
 
   // Writes the outputs, or nothing.
   bool run() const {
-    if (!has_few_rows()) return false;
-    if (has_float_rows(job_.b, job_.b_scale, job_.depth, job_.cols)) return by_rows();
-    return has_columns() && by_columns();
+    if (job_.rows > kFewRows || job_.packed || job_.bias.data || job_.start.data) return false;
+    if (job_.packs || job_.depth <= 0 || job_.c.type != PTO_MATMUL_F32) return false;
+    if (!to_.is_plain(job_.rows, job_.cols) || !reads_left()) return false;
+    if (has_rows(job_.b, job_.b_scale, job_.depth, job_.cols)) return by_rows();
+    return has_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth) && by_columns();
   }
-  // The same where b has columns alone.
-  bool run_by_columns() const { return has_few_rows() && has_columns() && by_columns(); }
 
  private:
-  bool has_few_rows() const {
-    if (job_.rows > kFewRows || job_.packed || job_.bias.data || job_.start.data) return false;
-    return job_.depth > 0 && to_.is_plain(job_.rows, job_.cols) &&
-           has_float_rows(job_.a, job_.a_scale, job_.rows, job_.depth);
-  }
-  bool has_columns() const {
-    return has_float_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth);
-  }
-
   static constexpr int kFewRows = PTO_MATMUL_FEW_ROWS;
-  static constexpr int kLongest = 256;  // floats of a row or column of b
-  static constexpr int kAhead = 16;     // rows or columns of b that are asked for early
-  static constexpr int kUnits = 16;     // rows of b that pass at once
-  static constexpr int kTileRows = 4;   // of a, by two vectors of columns
+  static constexpr int kPerUnit = Dot::kPerUnit, kBytes = sizeof(T);
+  static constexpr int kLongest = kApartUnits * kPerUnit;  // elements of a row or column of b
+  static constexpr int kAhead = 16;  // rows or columns of b that are asked for early
+  static constexpr int kPassing =
+      kVectorBytes == 64 ? 32 : 16;  // units of rows of b that pass at once where they are far
+  static constexpr int kTileRows = kRows < 8 ? kRows : 8;  // of a
+  static constexpr int kBoxRows = kVectorBytes == 64 ? 16 : 8;
 
   static bool are_apart(int64_t stride, int length) {
     return length <= kLongest && stride >= 2 * int64_t{length};
   }
-  // Requests during so many turns, where b is `count` runs of floats, `stride` apart.
+  bool reads_left() const {
+    const int type = job_.a.type;
+    const bool is_read = type == PTO_MATMUL_BF16 || (kPerUnit == 1 && type == PTO_MATMUL_F32);
+    return is_read && has_rows(job_.a, job_.a_scale, job_.rows, job_.depth);
+  }
+  // Requests during so many turns, where b is `count` runs of elements, `stride` apart.
   Requests requests(int64_t stride, int length, int count, int64_t turns) const {
-    const pto_runs b = {job_.b.data, stride * 4, int64_t{length} * 4, count};
+    const pto_runs b = {job_.b.data, stride * kBytes, int64_t{length} * kBytes, count};
     return {Lines(job_.is_asked ? nullptr : &b, kAhead, turns), Lines(job_.soon, 0, turns)};
   }
   void finish(const Requests& requests) const {
     if (job_.soon) job_.soon->count = requests.next.left();
   }
-  // Sums of a tile, rows by vectors: where they lie, and whether they go on from what lies there.
-  struct Sums {
-    char* data;
-    int64_t row;  // bytes from one to the next
-    bool go_on;
-  };
 
-  // Adds the products of `units` units of some rows, `left_row` apart, by vectors of columns. Each
-  // group of Units, which are unrolled, is a turn.
-  template <int Rows, int Vectors, int Units>
-  static PTO_INLINE void tile(const int32_t* left, int64_t left_row, const char* right,
-                              int64_t right_unit, int units, const Sums& sums, Requests& requests) {
-    using M = Micro<FloatDot, Rows, Vectors>;
-    typename M::Sum sum[Rows * Vectors];
-    begin<Vectors>(typename M::All(), sum, sums);
-    typename M::Placed rows(left, left_row);
-    for (; units >= Units; units -= Units) {
-      requests.take_turn();
-      PTO_UNROLL
-      for (int u = 0; u < Units; ++u, rows.go_on(1), right += right_unit, M::keep(right))
-        M::template step<void>(typename M::Down(), typename M::Across(), sum, rows, 0, right);
+  // Units of rows of a, `row` units apart.
+  struct Left {
+    const int32_t* at;
+    int64_t row;
+  };
+  // Returns those of row k on, where they lie or as a copy.
+  Left left(int k, int units) const {
+    const auto* const a = static_cast<const char*>(job_.a.data);
+    const int64_t row = job_.a.row_stride, item = job_.a.type == PTO_MATMUL_F32 ? 4 : 2;
+    const bool is_whole = item * kPerUnit == 4 && row % kPerUnit == 0;
+    if (is_whole && job_.depth % kPerUnit == 0)
+      return {reinterpret_cast<const int32_t*>(a + k * item), row / kPerUnit};
+    const int count = smaller(job_.depth - k, units * kPerUnit);
+    for (int r = 0; r < job_.rows; ++r) {
+      int32_t* const to = panels().left + r * units;
+      const auto* const from = reinterpret_cast<const bfloat16_t*>(a + (r * row + k) * item);
+      if constexpr (kPerUnit == 1) {
+        for (int i = 0; i < count; ++i) to[i] = bit_cast<int32_t>(float(from[i]));
+      } else {
+        to[units - 1] = 0;
+        __builtin_memcpy(to, from, size_t(count) * sizeof *from);
+      }
     }
-    for (; units > 0; --units, rows.go_on(1), right += right_unit)
-      M::template step<void>(typename M::Down(), typename M::Across(), sum, rows, 0, right);
-    end<Vectors>(typename M::All(), sum, sums);
-  }
-  template <int Vectors, class Sum, int... I>
-  static PTO_INLINE void begin(Indices<I...>, Sum* sum, const Sums& of) {
-    using M = Micro<FloatDot, 1, Vectors>;
-    if (of.go_on)
-      ((sum[I] = M::load(of.data + I / Vectors * of.row, I % Vectors)), ...);
-    else
-      ((sum[I] = Sum{}), ...);
-  }
-  template <int Vectors, class Sum, int... I>
-  static PTO_INLINE void end(Indices<I...>, const Sum* sum, const Sums& of) {
-    using Loose = typename Micro<FloatDot, 1, Vectors>::LooseSum;
-    ((*reinterpret_cast<Loose*>(of.data + I / Vectors * of.row + I % Vectors * kVectorBytes) =
-          sum[I]),
-     ...);
+    return {panels().left, units};
   }
 
   // --- rows of b ---------------------------------------------------------------------------------
 
+  // Some units of b, from row k on, by vectors of columns from `col` on.
+  struct Part {
+    Left left;
+    int k, units, col;
+  };
+
   bool by_rows() const {
     if (!are_apart(job_.b.row_stride, job_.cols) || job_.cols % kLane != 0) return false;
-    const int64_t tiles = slivers_ * int64_t{quotient_up(job_.cols / kLane, kVectors)};
-    Requests asked =
-        requests(job_.b.row_stride, job_.cols, job_.depth, job_.depth / kUnits * tiles);
-    for (int k = 0; k < job_.depth; k += kUnits) pass(k, smaller(kUnits, job_.depth - k), asked);
+    const int units = quotient_up(job_.depth, kPerUnit);
+    const int step = job_.is_asked ? kApartUnits : kPassing;
+    const int64_t tiles = int64_t{slivers()} * strips();
+    Requests asked = requests(job_.b.row_stride, job_.cols, job_.depth, units / kGroup * tiles);
+    for (int unit = 0; unit < units; unit += step) {
+      const int some = smaller(step, units - unit);
+      pass({left(unit * kPerUnit, some), unit * kPerUnit, some, 0}, asked);
+    }
     finish(asked);
     return true;
   }
+  int slivers() const { return quotient_up(job_.rows, kTileRows); }
+  // Vectors of columns of a tile of so many rows; the last columns pass one at a time.
+  static constexpr int wide(int rows) { return rows <= 3 ? 4 : 2; }
+  int wide() const { return wide(quotient_up(job_.rows, slivers())); }
+  int strips() const { return job_.cols / kLane / wide() + job_.cols / kLane % wide(); }
   // Adds the products of some rows of b to all sums.
-  void pass(int k, int units, Requests& asked) const {
-    const int32_t* left = static_cast<const int32_t*>(job_.a.data) + k;
-    Sums sums = {to_.vector(0, 0), to_.rows.stride * 4, k > 0};
-    for (int sliver = 0; sliver < slivers_; ++sliver) {
-      const int rows = sliver_ - (sliver >= whole_slivers_);
-      switch (rows) {
-        case 1:
-          add<1>(left, k, units, sums, asked);
-          break;
-        case 2:
-          add<2>(left, k, units, sums, asked);
-          break;
-        case 3:
-          add<3>(left, k, units, sums, asked);
-          break;
-        default:
-          add<kTileRows>(left, k, units, sums, asked);
+  void pass(Part part, Requests& asked) const {
+    if (wide() == 4)
+      strips<4>(part, asked);
+    else
+      strips<2>(part, asked);
+    strips<1>(part, asked);
+  }
+  template <int Wide>
+  void strips(Part& part, Requests& asked) const {
+    for (; job_.cols - part.col >= Wide * kLane; part.col += Wide * kLane)
+      for (int s = 0; s < slivers(); ++s) {
+        const int row = share(job_.rows, s, slivers()), next = share(job_.rows, s + 1, slivers());
+        add<Wide>(typename IndicesTo<kTileRows>::type(), row, next - row, part, asked);
       }
-      left += rows * job_.a.row_stride;
-      sums.data += rows * sums.row;
+  }
+  template <int Wide, int... R>
+  void add(Indices<R...>, int row, int rows, const Part& part, Requests& asked) const {
+    ((R + 1 == rows ? tile<R + 1, Wide>(row, part, asked) : void()), ...);
+  }
+  template <int Rows, int Wide>
+  void tile(int row, const Part& part, Requests& asked) const {
+    if constexpr (Wide == 1 || Wide == wide(Rows) || (Rows == 3 && Wide == 2)) {
+      using M = Micro<Dot, Rows, Wide>;
+      char* const to = to_.vector(row, part.col);
+      const int64_t to_row = to_.rows.stride * 4, b_row = job_.b.row_stride * kBytes;
+      const char* b = static_cast<const char*>(job_.b.data) + part.k * b_row + part.col * kBytes;
+      typename M::Sum sum[Rows * Wide];
+      begin<Wide>(typename M::All(), sum, part.k > 0 ? to : nullptr, to_row);
+      typename M::Placed rows(part.left.at + row * part.left.row, part.left.row);
+      const bool is_odd = kPerUnit > 1 && part.k + part.units * kPerUnit > job_.depth;
+      int units = part.units - is_odd;
+      for (; units >= kGroup; units -= kGroup) {
+        asked.take_turn();
+        PTO_UNROLL
+        for (int u = 0; u < kGroup; ++u, b += kPerUnit * b_row, M::keep(b))
+          step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
+      }
+      for (; units > 0; --units, b += kPerUnit * b_row)
+        step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
+      if constexpr (kPerUnit > 1) {
+        if (is_odd) {
+          constexpr size_t kRow = size_t(Wide) * kLane * kBytes;
+          char* const last = reinterpret_cast<char*>(panels().few);  // and a row of zeros
+          __builtin_memcpy(last, b, kRow);
+          __builtin_memset(last + kRow, 0, kRow);
+          step<M>(typename M::Down(), typename M::Across(), sum, rows, last, kRow);
+        }
+      }
+      end<Wide>(typename M::All(), sum, to, to_row);
     }
   }
-  template <int Rows>
-  void add(const int32_t* left, int k, int units, Sums sums, Requests& asked) const {
-    constexpr int kTileBytes = kVectors * kVectorBytes;
-    const int64_t unit = job_.b.row_stride * 4, apart = job_.a.row_stride;
-    const auto* right = static_cast<const char*>(job_.b.data) + k * unit;
-    int vectors = job_.cols / kLane;
-    for (; vectors >= kVectors; vectors -= kVectors, right += kTileBytes, sums.data += kTileBytes)
-      tile<Rows, kVectors, kUnits>(left, apart, right, unit, units, sums, asked);
-    if (vectors > 0) tile<Rows, 1, kUnits>(left, apart, right, unit, units, sums, asked);
+  template <class M, int... I, int... J>
+  static PTO_INLINE void step(Indices<I...>, Indices<J...> across, typename M::Sum* sum,
+                              typename M::Placed& rows, const char* b, int64_t b_row) {
+    const Units right[] = {unit_of<M, J, sizeof...(J)>(b, b_row)...};
+    (M::template row<I>(across, sum, rows.template at<I>(0), right), ...);
+    rows.go_on(1);
+  }
+  // Loads a vector of units of b, or one of two whose elements of two rows are interleaved within
+  // boxes of 16 bytes, which takes one instruction.
+  template <class M, int J, int Wide>
+  static PTO_INLINE Units unit_of(const char* b, int64_t b_row) {
+    if constexpr (!is_woven(Wide)) {
+      return M::template unit_of<T>(b, b_row, J);
+    } else {
+      using Row = Vec<uint16_t, 2 * kLane>;
+      Row even, odd;
+      __builtin_memcpy(&even, b + J / 2 * kVectorBytes, sizeof even);
+      __builtin_memcpy(&odd, b + b_row + J / 2 * kVectorBytes, sizeof odd);
+      return bit_cast<Units>(zip<J % 2>(even, odd));
+    }
+  }
+  static constexpr bool is_woven(int wide) { return kPerUnit > 1 && wide % 2 == 0; }
+
+  // Box i of vector p of two that are woven is box 2 i + p of the columns.
+  template <int Half, class Sum, int... I>
+  static PTO_INLINE Sum straight(Sum a, Sum b, Indices<I...>) {
+    return __builtin_shufflevector(
+        a, b, (I / kBox % 2 * kLane + (Half * kLane / kBox + I / kBox) / 2 * kBox + I % kBox)...);
+  }
+  template <int Half, class Sum, int... I>
+  static PTO_INLINE Sum woven(Sum a, Sum b, Indices<I...>) {
+    return __builtin_shufflevector(a, b, ((2 * (I / kBox) + Half) * kBox + I % kBox)...);
+  }
+  // The vector of sums beside I of two.
+  static constexpr int beside(int i, int half) { return i - i % 2 + half; }
+
+  template <int Wide, class Sum, int... I>
+  static PTO_INLINE void begin(Indices<I...>, Sum* sum, const char* from, int64_t row) {
+    using M = Micro<Dot, 1, Wide>;
+    using All = typename IndicesTo<kLane>::type;
+    if (!from)
+      ((sum[I] = Sum{}), ...);
+    else if constexpr (!is_woven(Wide))
+      ((sum[I] = M::load(from + I / Wide * row, I % Wide)), ...);
+    else
+      ((sum[I] = woven<I % 2>(M::load(from + I / Wide * row, beside(I % Wide, 0)),
+                              M::load(from + I / Wide * row, beside(I % Wide, 1)), All())),
+       ...);
+  }
+  template <int Wide, class Sum, int... I>
+  static PTO_INLINE void end(Indices<I...>, const Sum* sum, char* to, int64_t row) {
+    using Loose = typename Micro<Dot, 1, Wide>::LooseSum;
+    using All = typename IndicesTo<kLane>::type;
+    const auto at = [to, row](int i) { return to + i / Wide * row + i % Wide * kVectorBytes; };
+    if constexpr (!is_woven(Wide))
+      ((*reinterpret_cast<Loose*>(at(I)) = sum[I]), ...);
+    else
+      ((*reinterpret_cast<Loose*>(at(I)) =
+            straight<I % 2>(sum[beside(I, 0)], sum[beside(I, 1)], All())),
+       ...);
   }
 
   // --- columns of b ------------------------------------------------------------------------------
 
   bool by_columns() const {
-    if (!are_apart(job_.b.col_stride, job_.depth)) return false;
-    const int vectors = quotient_up(job_.rows, kLane);
-    if constexpr (kLane >= kGroup) {  // the columns that packers write at least
-      if (vectors == 1) return by_columns<1>();
-    }
-    return vectors <= 2 && by_columns<2>();
-  }
-  // Columns of b that are multiplied at once by the rows of a, side by side in vectors.
-  template <int Vectors>
-  bool by_columns() const {
-    constexpr int kTile = Vectors == 1 ? 8 : 4, kWidth = Vectors * kLane;
-    if (job_.cols < kTile) return false;
-    alignas(kLineBytes) int32_t panel[kLongest * kWidth], sums[kTile * kWidth];
-    pto_matmul_job other = {};
-    other.depth = job_.depth, other.b = turned(job_.a);
-    pack_right<float>(other, panel, {0, job_.rows, kWidth, 0, job_.depth});
-    const Sums out = {reinterpret_cast<char*>(sums), kWidth * 4, false};
-    const int64_t turns = int64_t{quotient_up(job_.cols, kTile)} * (job_.depth / kLineUnits);
-    Requests asked = requests(job_.b.col_stride, job_.depth, job_.cols, turns);
-    for (int col = 0; col < job_.cols; col += kTile) {
-      const int first = smaller(col, job_.cols - kTile);  // the last ones may be computed twice
-      const auto* const b = static_cast<const int32_t*>(job_.b.data) + first * job_.b.col_stride;
-      tile<kTile, Vectors, kLineUnits>(b, job_.b.col_stride, reinterpret_cast<const char*>(panel),
-                                       kWidth * 4, job_.depth, out, asked);
-      write<kTile, kWidth>(sums, first);
+    if (!are_apart(job_.b.col_stride, job_.depth) || job_.depth % kPerUnit != 0) return false;
+    if (job_.cols < kBox) return false;
+    const int units = job_.depth / kPerUnit, tiles = quotient_up(job_.cols, kLane);
+    const int slivers = quotient_up(job_.rows, kBoxRows);
+    const Left a = left(0, units);
+    Requests asked = requests(job_.b.col_stride, job_.depth, job_.cols,
+                              int64_t{tiles} * slivers * (units / kLineUnits));
+    for (int row = 0; row < job_.rows; row += kBoxRows) {
+      const int rows = smaller(job_.rows - row, kBoxRows), groups = quotient_up(rows, kBox);
+      pack_boxes(panels().boxes, a.at + row * a.row, a.row, rows, units);
+      multiply(typename IndicesTo<kBoxRows / kBox>::type(), groups, row, rows, units, asked);
     }
     finish(asked);
     return true;
   }
-  // Writes columns of c, which lie in rows of sums.
-  template <int Tile, int Width>
-  void write(const int32_t* sums, int col) const {
-    constexpr int kBlock = moves::kLaneCount<4>;
-    for (int row = 0; row < job_.rows; row += kBlock) {
-      Vec<uint32_t, Tile> rows[kBlock];
-      moves::load_transposed<4, Tile>(rows, reinterpret_cast<const char*>(sums + row), Width * 4);
-      char* to = to_.vector(row, 0) + col * 4;
-      for (int i = 0; i < smaller(kBlock, job_.rows - row); ++i, to += to_.rows.stride * 4)
-        __builtin_memcpy(to, &rows[i], sizeof rows[i]);
+
+  template <int... G>
+  void multiply(Indices<G...>, int groups, int row, int rows, int units, Requests& asked) const {
+    ((G + 1 == groups ? tiles<G + 1>(row, rows, units, asked) : void()), ...);
+  }
+  template <int Groups>
+  void tiles(int row, int rows, int units, Requests& asked) const {
+    using Tile = BoxTile<Dot, T, Groups>;
+    const auto* const b = static_cast<const char*>(job_.b.data);
+    const int64_t b_col = job_.b.col_stride * kBytes, to_row = to_.rows.stride * 4;
+    if (job_.cols < kLane) {
+      const int64_t bytes = int64_t{job_.depth} * kBytes;
+      char* const few = reinterpret_cast<char*>(panels().few);
+      for (int i = 0; i < job_.cols; ++i)
+        __builtin_memcpy(few + i * bytes, b + i * b_col, size_t(bytes));
+      int32_t sums[kBoxRows * kLane];
+      Tile::run(few, bytes, panels().boxes, rows, units, reinterpret_cast<char*>(sums),
+                kVectorBytes, asked);
+      for (int r = 0; r < rows; ++r) to_.write(sums + r * kLane, row + r, 0, job_.cols);
+      return;
     }
+    for (int col = 0; col < job_.cols; col += kLane) {
+      const int first = smaller(col, job_.cols - kLane);  // the last ones may be computed twice
+      Tile::run(b + first * b_col, b_col, panels().boxes, rows, units, to_.vector(row, first),
+                to_row, asked);
+    }
+  }
+
+  // Memory that no product has at the same time: a library has room for few variables of threads.
+  static ApartPanels& panels() {
+    static_assert(sizeof(ApartPanels) <= sizeof(StreamSums));
+    return reinterpret_cast<ApartPanels&>(of_thread<StreamSums>());
   }
 
   const pto_matmul_job& job_;
   const Place to_;
-  // Rows of a in slivers: so many of sliver_ rows, and others of one less.
-  const int slivers_, sliver_, whole_slivers_;
 };
+
+// Multiplies where b is of floats or bf16 and the sizes are for it; false: nothing was written.
+template <class Dot>
+bool run_apart(const pto_matmul_job& job) {
+  if (job.rows > PTO_MATMUL_FEW_ROWS || job.b_patches) return false;
+  if (job.b.type == PTO_MATMUL_BF16) return Apart<Dot, bfloat16_t>(job).run();
+  if constexpr (Dot::kPerUnit == 1)
+    return job.b.type == PTO_MATMUL_F32 && Apart<Dot, float>(job).run();
+  return false;
+}
 
 }  // namespace matmul
 PTO_NAMESPACE_END

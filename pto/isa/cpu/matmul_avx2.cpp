@@ -6,8 +6,4 @@ extern "C" {
 void pto_matmul_avx2(const pto_matmul_job* job, int quads) {
   pto::isa::matmul::run(*job, quads != 0);
 }
-
-int pto_matmul_avx2_by_columns(const pto_matmul_job* job) {
-  return pto::isa::matmul::Apart(*job).run_by_columns();
-}
 }

@@ -39,6 +39,7 @@ void run_pairs(const pto_matmul_job& job) {
   using Dot = Bf16Dot<Pairs>;
   if (job.a.type == PTO_MATMUL_F32)
     return Product<Dot>(job, pack_left_rounded, pack_right_rounded).run();
+  if (run_apart<Dot>(job)) return;
   const Pack left = pack_left_bytes<Dot, int16_t, int16_t>;
   if (PackedStream<Dot, uint16_t>(job, left).run()) return;
   Product<Dot>(job, left, pack_right_bytes<Dot, int16_t>).run();
@@ -110,7 +111,7 @@ inline void run(const pto_matmul_job& job, bool quads) {
     default:
       if (job.b.type == PTO_MATMUL_I8) return run_coded<ByteCode>(job);
       if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job);
-      if (!job.b_patches && Apart(job).run()) return;
+      if (run_apart<FloatDot>(job)) return;
       if (!job.b_patches && Stream::pays(job) && Stream(job).run()) return;
       Product<FloatDot>(
           job, floats(job.a.type).left,

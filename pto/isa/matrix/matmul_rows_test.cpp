@@ -116,27 +116,35 @@ TEST(MatmulRows, StreamsBytesByAFewRows) {
       }
 }
 
-// Columns that fill panels, and some more; of bf16, two to a float.
-void check_rows_of_pairs(int rows, int depth, int cols, int c_type) {
+// How b of bf16 lies: its rows, or else columns, so many floats of two apart.
+struct Way {
+  int engine = PTO_MATMUL_AVX512_BF16, apart = 3;
+  bool has_columns = false;
+};
+
+// Compares a few rows with the same ones of many, bit by bit; of bf16, two to a float.
+void check_rows_of_pairs(int rows, int depth, int cols, int c_type, const Way& way = {}) {
   constexpr int kMany = PTO_MATMUL_FEW_ROWS + 1;
-  const AtTheEdge a(kMany, (depth + 1) / 2, (depth + 1) / 2, 1),
-      b(depth, cols / 2, cols / 2 + 3, 2), few(rows, cols, cols + 2, 3), many(kMany, cols, cols, 4);
+  const int runs = way.has_columns ? cols : depth, run = (way.has_columns ? depth + 1 : cols) / 2;
+  const AtTheEdge a(kMany, (depth + 1) / 2, (depth + 1) / 2 + way.apart % 2, 1),
+      b(runs, run, run + way.apart, 2), few(rows, cols, cols + 2, 3), many(kMany, cols, cols, 4);
   const auto pairs = [](const AtTheEdge& x, int type) {
     pto_matmul_matrix m = matrix(x);
     if (type == PTO_MATMUL_BF16) m.type = type, m.row_stride *= 2;
     return m;
   };
   pto_matmul_job job = {};
-  job.engine = PTO_MATMUL_AVX512_BF16;
+  job.engine = way.engine;
   job.rows = rows, job.depth = depth, job.cols = cols;
   job.a = pairs(a, PTO_MATMUL_BF16), job.b = pairs(b, PTO_MATMUL_BF16), job.c = pairs(few, c_type);
+  if (way.has_columns) std::swap(job.b.row_stride, job.b.col_stride);
   if (pto_matmul(&job) != 0) return;
   job.rows = kMany, job.c = pairs(many, c_type);
   ASSERT_EQ(pto_matmul(&job), 0);
   const size_t bytes = size_t(cols) * (c_type == PTO_MATMUL_BF16 ? 2 : 4);
   for (int i = 0; i < rows; ++i)
     ASSERT_EQ(std::memcmp(few.data() + i * few.stride(), many.data() + i * many.stride(), bytes), 0)
-        << rows << " x " << depth << " x " << cols << ", row " << i;
+        << rows << " x " << depth << " x " << cols << ", row " << i << ", engine " << way.engine;
 }
 TEST(MatmulRows, StreamsPairsByAFewRowsAsManyRowsPassPanels) {
   for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16})
@@ -175,8 +183,19 @@ TEST(MatmulRows, AFewReadRowsAndColumnsThatLieApart) {
       }
 }
 
+// The same in bf16, with odd numbers of values too.
+TEST(MatmulRows, AFewReadPairsThatLieApartAsManyRowsPassPanels) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_BF16; ++engine)
+    for (int rows = 1; rows <= PTO_MATMUL_FEW_ROWS; rows += is_deep() ? 1 : 3)
+      for (const int length : {16, 80, 128, 256})
+        for (const int count : {3, 7, 16, 61, 130}) {
+          const Way keys = {engine, length + count % 3, true}, values = {engine, length, false};
+          ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, length, count, PTO_MATMUL_F32, keys));
+          ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, count, length, PTO_MATMUL_F32, values));
+        }
+}
+
 // The loops of few rows ask for all of it, however much that is; others leave it to the next ones.
-// Those of the portable engine take up to 8 rows by columns.
 TEST(MatmulRows, AFewRowsByWhatLiesApartAskForWhatComesNext) {
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
     for (const int rows : {1, 8, 16, 17})
@@ -191,8 +210,7 @@ TEST(MatmulRows, AFewRowsByWhatLiesApartAskForWhatComesNext) {
           job.a = matrix(a), job.b = matrix(b), job.c = matrix(c), job.soon = &soon;
           if (by_columns) std::swap(job.b.row_stride, job.b.col_stride);
           if (pto_matmul(&job) != 0) continue;
-          const bool is_wide = !by_columns || engine > PTO_MATMUL_PORTABLE;
-          EXPECT_EQ(soon.count, rows <= (is_wide ? PTO_MATMUL_FEW_ROWS : 8) ? 0 : count)
+          EXPECT_EQ(soon.count, rows <= PTO_MATMUL_FEW_ROWS ? 0 : count)
               << rows << " rows, engine " << engine << ", by columns " << by_columns;
         }
 }
