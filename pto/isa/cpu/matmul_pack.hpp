@@ -64,6 +64,10 @@ struct Operand {
   // True where groups of `count` elements along the depth lie together, each group from a multiple.
   bool has_depth_runs(int count) const { return depth.stride == 1 && depth.box % count == 0; }
   bool has_line_runs() const { return lines.stride == 1 && lines.box % kGroup == 0 && !scale; }
+  // True where those of a unit of the depth lie together and count as they are.
+  bool has_lines(int first, int count) const {
+    return !kIsTwin<T> && lines.stride == 1 && lines.box >= first + count && !scale;
+  }
   // Returns 2^(exponent - 127); 255 is NaN.
   PTO_INLINE float scale_of(int line, int k) const {
     const uint32_t e = scale[scale_lines.at(line) + scale_depth.at(k / 32)];
@@ -159,6 +163,7 @@ struct Packer {
 
   void left(int32_t* panel, const Part& part) const {
     const bool runs = from.has_depth_runs(kGroup);
+    if (!runs && from.has_lines(part.line, part.lines)) return turned(panel, part);
     int64_t offset[kRows];
     for (int r = 0; r < part.lines; ++r) offset[r] = from.lines.at(part.line + r);
     for (int k = part.k; k < part.k + part.units; k += kGroup) {
@@ -179,6 +184,28 @@ struct Packer {
         }
       }
     }
+  }
+
+  // Packs rows of a whose columns lie together, eight at a time, the last eight perhaps twice.
+  void turned(int32_t* panel, const Part& part) const {
+    for (int k = part.k; k < part.k + part.units; k += kGroup, panel += part.lines * kGroup)
+      for (int next = 0; next < part.lines; next += kGroup) {
+        const int line = part.lines < kGroup ? 0 : smaller(next, part.lines - kGroup);
+        const int64_t first = from.lines.at(part.line + line);
+        Group v[kGroup];
+        if (part.lines >= kGroup && from.end - k >= kGroup) {
+          PTO_UNROLL
+          for (int i = 0; i < kGroup; ++i) v[i] = plain_group(first + from.depth.at(k + i));
+        } else {
+          for (int i = 0; i < kGroup; ++i)
+            v[i] = k + i < from.end ? Widen<T>::units(from.data, first + from.depth.at(k + i),
+                                                      smaller(part.lines, kGroup))
+                                    : Group{};
+        }
+        transpose(v);
+        for (int r = 0; r < smaller(part.lines, kGroup); ++r)
+          *reinterpret_cast<LooseGroup*>(panel + (line + r) * kGroup) = v[r];
+      }
   }
 
   void right(int32_t* panel, const Part& part) const {

@@ -24,7 +24,9 @@ pto_matmul_matrix matrix(const AtTheEdge& x) {
 void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_start,
                           int apart = 5) {
   const bool is_turned = seed % 3 == 0;  // b's columns lie together, as a weight's rows do
-  const AtTheEdge a(s.m, s.k, s.k + seed % 3, seed);
+  const bool is_left_turned = seed % 5 == 2;
+  const AtTheEdge a(is_left_turned ? s.k : s.m, is_left_turned ? s.m : s.k,
+                    (is_left_turned ? s.m : s.k) + seed % 3, seed);
   const AtTheEdge b(is_turned ? s.n : s.k, is_turned ? s.k : s.n, apart + (is_turned ? s.k : s.n),
                     seed);
   const AtTheEdge c(s.m, s.n, s.n + seed % 2, seed + 2), start(s.m, s.n, s.n, seed + 3);
@@ -33,6 +35,7 @@ void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_st
   job.rows = s.m, job.depth = s.k, job.cols = s.n;
   job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
   if (is_turned) std::swap(job.b.row_stride, job.b.col_stride);
+  if (is_left_turned) std::swap(job.a.row_stride, job.a.col_stride);
   if (has_start) job.start = matrix(start);
   pto_runs soon = {b.data(), 100, 300, int64_t(seed % 7)};
   if (seed % 2) job.soon = &soon, job.is_asked = seed % 4 == 1;
@@ -41,7 +44,8 @@ void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_st
     for (int j = 0; j < s.n; ++j) {
       float sum = has_start ? start.at(i, j) : 0;
       for (int k = 0; k < s.k; ++k)
-        sum = std::fma(a.at(i, k), is_turned ? b.at(j, k) : b.at(k, j), sum);
+        sum = std::fma(is_left_turned ? a.at(k, i) : a.at(i, k),
+                       is_turned ? b.at(j, k) : b.at(k, j), sum);
       ASSERT_EQ(sum, c.at(i, j)) << s.m << " x " << s.k << " x " << s.n << " engine " << engine
                                  << " at " << i << ", " << j;
     }
