@@ -36,6 +36,14 @@ Unit unit_of(int type, int engine) {
   }
 }
 
+// Says whether the columns of a job lie in a packed b as its loops find them: whole panels.
+bool fits_packed(const pto_matmul_job& job) {
+  if (!job.packed || !job.packed_cols) return true;
+  const int64_t first = job.packed_first, end = first + job.cols;
+  return first >= 0 && first % 32 == 0 && end <= job.packed_cols &&
+         (job.cols % 32 == 0 || end == job.packed_cols);
+}
+
 }  // namespace
 
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
@@ -65,6 +73,7 @@ int32_t pto_matmul(const pto_matmul_job* job) {
   const int engine = pto::engine_of(*job);
   if (engine == PTO_MATMUL_BEST) return 1;
   if ((job->rows <= 0 && !job->packs) || job->cols <= 0) return 0;
+  if (!fits_packed(*job)) return 2;
   if (engine == PTO_MATMUL_PORTABLE)
     pto_matmul_portable(job, 0);
   else if (engine == PTO_MATMUL_AVX2)

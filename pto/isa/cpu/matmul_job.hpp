@@ -147,7 +147,8 @@ enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_BLOCK = 512 };
 // boxes, and without `start`; 0: at none.
 int32_t pto_matmul_narrow_depth(const pto_matmul_job* job);
 
-// Returns 0, or 1 where the CPU lacks the wanted engine; then nothing is written.
+// Returns 0; or, having written nothing, 1 where the CPU lacks the wanted engine, and 2 where the
+// columns of a job are not those that may be read from, or written to, `packed`.
 int32_t pto_matmul(const pto_matmul_job* job);
 
 #ifdef __cplusplus

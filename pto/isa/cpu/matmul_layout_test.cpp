@@ -165,6 +165,35 @@ TEST(MatmulLayout, packed_floats_have_the_bits_of_floats_on_every_engine) {
   }
 }
 
+// A part of a packed b is whole panels of 32 columns, but at its end.
+TEST(MatmulLayout, columns_that_end_within_a_panel_are_refused) {
+  struct Columns {
+    int first, cols, code;
+  };
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AMX; ++engine)
+    for (const Columns& part : {Columns{0, 131, 0},
+                                {32, 64, 0},
+                                {96, 35, 0},
+                                {128, 3, 0},
+                                {0, 16, 2},
+                                {32, 98, 2},
+                                {96, 36, 2},
+                                {16, 32, 2},
+                                {-32, 32, 2}}) {
+      pto_matmul_job job = job_of(engine, PTO_MATMUL_F32, PTO_MATMUL_CHAIN);
+      if (pto_matmul_layout(&job) == 0) continue;  // this CPU lacks the engine
+      float a[7] = {}, c[131] = {1};
+      job.rows = 1, job.depth = 7, job.cols = 131;
+      const std::vector<char> packed(size_t(pto_matmul_packed_bytes(&job)));
+      job.packed = const_cast<char*>(packed.data()), job.packed_cols = job.cols;
+      job.packed_first = part.first, job.cols = part.cols;
+      job.a = {a, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, 7, 1};
+      job.c = {c, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, 131, 1};
+      EXPECT_EQ(pto_matmul(&job), part.code) << part.first << ", " << part.cols;
+      EXPECT_EQ(c[0], part.code == 0 ? 0 : 1);
+    }
+}
+
 // Bytes b packed at columns `first` and on give the sums of b itself.
 void check_packed_bytes(int engine, int rows, int depth, int cols, int first) {
   std::mt19937 random(3);
