@@ -48,7 +48,7 @@ BUDGETS = {
     "ir": 5195,
     "isa": 18600,
     "language": 10235,
-    "launch": 6376,
+    "launch": 6430,
     "models": 2500,
     "operators": 3290,
     "ops": 5167,

@@ -94,6 +94,17 @@ def test_gather_and_scatter_are_loops_over_the_index(seed):
     same(found, want.astype(case.kind))
 
 
+@pytest.mark.parametrize("width", [255, 256, 257, 2100, 9000])  # pieces that are asked for ahead
+def test_long_rows_are_chosen_whole(width):
+    draw = np.random.default_rng(width)
+    x = draw.standard_normal((2, 11, width)).astype("f4")
+    for table in (draw.integers(0, 11, 7), draw.integers(0, 11, (3, 5)), np.array([10])):
+        got = run(lambda x, i: (x[:, i], x[1][i], x[:, i, 3:]), x, table)
+        same(got[0], x[:, table]), same(got[1], x[1][table]), same(got[2], x[:, table, 3:])
+    index = np.broadcast_to(draw.integers(0, 11, (2, 4, 1)), (2, 4, width))
+    same(run(lambda x, i: pto.gather(x, 1, i), x, index)[0], np.take_along_axis(x, index, 1))
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_are_chosen_and_written_by_a_vector(seed):
     case = Case(seed)

@@ -12,6 +12,7 @@
 
 #include "pto/abi/program.h"
 #include "pto/base/strided.hpp"
+#include "pto/launch/asked_rows.hpp"
 
 namespace pto {
 namespace {
@@ -158,11 +159,13 @@ struct Loop {
 struct Walk {
   std::vector<Loop> loops;  // sizes of 1 are left out
   const int64_t* positions;
+  int64_t count;  // of positions
   int64_t far_step, items, item_bytes;
 
   Walk(const pto_tensor& near, const pto_tensor& far, const pto_tensor& index,
        const int64_t* positions, int axis)
       : positions(positions),
+        count(count_of(index)),
         far_step(far.strides[axis]),
         items(count_of(near)),
         item_bytes(near.type_bits / 8) {
@@ -207,6 +210,18 @@ struct Walk {
     }
   }
 
+  // True where each position, one behind another, names a whole row, and a CPU alone does not see
+  // the next one early.
+  bool has_rows() const {
+    const Loop& row = loops.back();
+    return loops.size() > 1 && loops[loops.size() - 2].is_axis && row.index == 0 && row.near == 1 &&
+           row.far == 1;
+  }
+  AskedRows asked_rows() const {
+    const int64_t step = has_rows() ? loops[loops.size() - 2].index : 1;
+    return {positions, count, step, loops.back().size * item_bytes, far_step * item_bytes};
+  }
+
   // The largest loop; other than that over the positions where they may not be cut. -1: none.
   int largest(bool may_cut_axis) const {
     int found = -1;
@@ -231,8 +246,18 @@ void gather(const Walk& walk, T* out, const T* x, int32_t threads) {
   const auto cut = static_cast<size_t>(walk.largest(true));
   const int64_t count = walk.loops[cut].size, bytes = walk.items * walk.item_bytes * 2;
   for_blocks(count, bytes, threads, [&](int32_t, int64_t first, int64_t last) {
+    AskedRows asked = walk.asked_rows();
     walk.run(cut, first, last, [&](const Loop& row, int64_t near, int64_t far, int64_t index) {
       const int64_t* const at = walk.positions + index;
+      if (walk.has_rows()) {
+        const auto piece = AskedRows::kPiece / int64_t(sizeof(T));
+        for (int64_t i = 0, size; i < row.size; i += size) {
+          size = std::min(row.size - i, piece);
+          asked.take_turn(reinterpret_cast<const char*>(x + far), index, size * int64_t(sizeof(T)));
+          copy_row(out + near + i, 1, x + far + *at * walk.far_step + i, 1, size);
+        }
+        return;
+      }
       if (row.index == 0)
         return copy_row(out + near, row.near, x + far + *at * walk.far_step, row.far, row.size);
       for (int64_t i = 0; i < row.size; ++i)
