@@ -322,3 +322,31 @@ def test_a_large_product_is_cut_over_the_threads(threads):
         found.append(product(x, x))
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
     np.testing.assert_allclose(found[0], x @ x.T, rtol=1e-4, atol=1e-3)
+
+
+def test_only_kernels_without_scratch_memory_run_without_a_launch(threads):
+    @pto.jit
+    def rows(x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = x[i] * 2 + 1
+
+    @pto.jit
+    def softmaxes(x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = pto.softmax(x[i], -1)
+
+    x = np.random.default_rng(0).standard_normal((30, 2000), F32)
+    for function, is_plain in ((rows, True), (softmaxes, False)):
+        assert ("run_plain(frame" in function.explain(x, np.empty_like(x)).cpp) == is_plain
+        for part in (x[:, :7], x[:, :1024], x):  # 4 KB of rows in and out are the most
+            found = []
+            for count in (1, 2):
+                threads(count)
+                found.append(np.zeros_like(part))
+                function(np.ascontiguousarray(part), found[-1])
+            right = np.zeros_like(part)
+            for now, want in zip(
+                interpreted(function, part.copy(), right), [found[0]], strict=False
+            ):
+                np.testing.assert_allclose(want, now, rtol=1e-6)
+            assert found[0].tobytes() == found[1].tobytes()

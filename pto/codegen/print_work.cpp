@@ -166,8 +166,9 @@ void GraphPrinter::print_fused(Value v) {
   w_.line("const pto_tensor tensors[] = {" + joined_all(arguments) + "};");
   w_.line("uint64_t scalars[] = {" + joined_all(scalars) + "};");
   const std::string written = is_dense && is_root_ ? cpp_size(region.bytes) : "0";
-  must("run(frame, " + request.function + ", tensors, " + std::to_string(tensors.size()) +
-       ", scalars, " + std::to_string(scalars.size()) + ", " +
+  const bool is_plain = plan.buffers.empty() && asides.empty() && !text_.is_recorded;
+  must((is_plain ? "run_plain(frame, " : "run(frame, ") + request.function + ", tensors, " +
+       std::to_string(tensors.size()) + ", scalars, " + std::to_string(scalars.size()) + ", " +
        std::to_string(request.program_scalars) + ", " + cpp_size(region.items) + ", " +
        cpp_size(region.bytes) + ", " + written + step.limits.text() + ")");
   w_.close("}");

@@ -202,6 +202,18 @@ PTO_INLINE int32_t run(const Frame& frame, pto_kernel kernel, const pto_tensor* 
   return kernel(&args);
 }
 
+// Does the same for a region that takes no scratch memory: a launch would take longer than little
+// work on the thread that called the program.
+PTO_INLINE int32_t run_plain(const Frame& frame, pto_kernel kernel, const pto_tensor* tensors,
+                             int n, uint64_t* scalars, int n_scalars, int first, int64_t items,
+                             int64_t bytes, int64_t written, Limits limits = {}) {
+  constexpr int64_t kLittle = 4 << 10;
+  if (!frame.is_root || bytes > kLittle || limits.any())
+    return run(frame, kernel, tensors, n, scalars, n_scalars, first, items, bytes, written, limits);
+  const Frame here{frame.args, frame.arena, false};
+  return run(here, kernel, tensors, n, scalars, n_scalars, first, items, bytes, written);
+}
+
 // Rounds of a repetition, after which it counts as one without an end.
 constexpr int64_t kMostRounds = int64_t(1) << 28;
 
