@@ -79,6 +79,8 @@ struct Range {
   PTO_INLINE Range(const pto_args* args, int first) {
     const int64_t items = int64_t(args->scalars[first]),
                   quantum = int64_t(args->scalars[first + 1]);
+    begin = 0, end = items;
+    if (args->blocks == 1) return;
     const int64_t shares = (items + quantum - 1) / quantum;
     begin = min_size(items, shares * args->block / args->blocks * quantum);
     end = min_size(items, shares * (args->block + 1) / args->blocks * quantum);
