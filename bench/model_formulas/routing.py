@@ -34,10 +34,10 @@ def tokens_and_router(t, hidden, experts, k=8):
     return [x[is_clear][:t], router]
 
 
-def moe_arguments(t, hidden=256, inner=96, experts=16):
+def moe_arguments(t, hidden=256, inner=96, experts=16, k=8):
     """Arguments of moe."""
     return [
-        *tokens_and_router(t, hidden, experts),
+        *tokens_and_router(t, hidden, experts, k),
         random(experts, hidden, 2 * inner, scale=hidden**-0.5),
         random(experts, inner, hidden, scale=inner**-0.5),
     ]  # fmt: skip
@@ -70,9 +70,9 @@ def random_expert(hidden, inner, *experts):
     return [up, next(scales) * hidden**-0.5, down, next(scales) * inner**-0.5]
 
 
-def moe_int8_arguments(t, hidden=256, inner=96, experts=16):
+def moe_int8_arguments(t, hidden=256, inner=96, experts=16, k=8):
     """Arguments of moe_int8."""
-    return [*tokens_and_router(t, hidden, experts), *random_expert(hidden, inner, experts)]
+    return [*tokens_and_router(t, hidden, experts, k), *random_expert(hidden, inner, experts)]
 
 
 def int8_product(rows, row_scale, w, scale):

@@ -29,8 +29,8 @@ def swiglu(rows, row_scale, w_gate_up, gate_up_scale, w_down, down_scale) -> Ten
     """(silu(gate) * up) w_down with [gate, up] = rows w_gate_up; of bytes where there are scales,
     and what w_down takes is quantised again."""
     both, inner = _product(rows, row_scale, w_gate_up, gate_up_scale), w_down.shape[0]
-    gate, up = cast(both[:, :inner], f32), both[:, inner:]
-    h = cast(silu(gate), both.dtype) * up
+    gate, up = (cast(part, f32) for part in (both[:, :inner], both[:, inner:]))
+    h = cast(cast(cast(silu(gate), both.dtype), f32) * up, both.dtype)  # two roundings
     quantised = (h, None) if down_scale is None else q8(h)
     return _product(*quantised, w_down, down_scale)
 
