@@ -51,6 +51,24 @@ def test_the_delta_rule_is_its_formula(lengths):
     assert_agrees(formulas.delta_arguments(lengths, 1, 2))
 
 
+def test_a_million_tokens_end_as_a_restart_from_the_state_before_the_last_thousand(deep):
+    if not deep:
+        pytest.skip("a deep test")
+    torch.manual_seed(0)
+    t, last = 1_000_000, 999_000
+    arguments = formulas.delta_arguments([t], 1, 1)
+    whole, state = models.gated_delta_rule(*arguments), arguments[6].clone()
+    torch.manual_seed(0)
+    arguments = formulas.delta_arguments([t], 1, 1)
+    models.gated_delta_rule(
+        *(x[:last] for x in arguments[:5]), torch.tensor([0, last]), arguments[6]
+    )
+    rest = [*(x[last:] for x in arguments[:5]), torch.tensor([0, t - last]), arguments[6]]
+    want, new_state = token_by_token(*(x.clone() for x in rest))
+    assert_close(whole[last:], want, 1e-4)
+    assert_close(state, new_state, 1e-4)
+
+
 def test_heads_may_have_any_width():
     torch.manual_seed(0)
     assert_agrees(formulas.delta_arguments([70, 3], 2, 6, depth=16, width=40))
