@@ -52,7 +52,7 @@ BUDGETS = {
     "models": 2500,
     "operators": 3290,
     "ops": 5167,
-    "passes": 2430,
+    "passes": 2680,
     "pto": 995,
     "tasks": 11140,
 }

@@ -60,9 +60,10 @@ class GraphPrinter {
   std::string number(Value v);
 
  private:
-  struct Rows {  // that a product of a loop reads: function(trip, trip of the loop)
+  struct Rows {  // that a product of a loop asks for: function(trip, trip of a loop)
     Value loop, product;
     std::string function;
+    bool is_next;  // in the next trip around the loop
   };
 
   void print_node(Value v);
@@ -136,15 +137,20 @@ class GraphPrinter {
   // or "".
   std::string print_next(Value loop, const Results& results, const std::string& count,
                          const std::string& start, const std::string& step);
-  // Prints a function for each product of the loop that is all the work of another's body: it
-  // finds, for iterations of both, what the product reads.
+  // Prints a function for each product of the loops that are all the work of another's body: it
+  // finds, for iterations of both, what the product reads. That in the loop before asks for it.
   std::vector<Rows> print_rows(Value loop, const Results& results, const std::string& count,
                                const std::string& start, const std::string& step);
+  // Prints such a function for `product` in the loop `work`; returns its name, or "".
+  std::string print_rows_of(Value loop, Value work, Value product, const Results& results,
+                            const std::string& count, const std::string& start,
+                            const std::string& step);
   // Prints what returns a report from the function around it, where the condition holds.
   void refuse(const std::string& condition, const std::string& report);
 
   std::string tensor_argument(const MemRef& place);
 
+  bool has_made(Value v) const { return numbers_.count(v) || places_.count(v); }
   // Where a value lies; a number gets memory first.
   const MemRef& place(Value v);
   MemRef whole_of(int buffer, const Type& type);
@@ -159,7 +165,7 @@ class GraphPrinter {
   std::map<Value, std::string> steps_;  // of loops that take any: also the last input of the body
   std::string next_;        // an expression for what the next iteration reads first, or ""
   std::vector<Rows> rows_;  // of a loop in here
-  std::string next_trip_;   // an expression for the number of the next iteration
+  std::string trip_;        // the variable that counts iterations
   std::map<Value, std::string> shares_;  // of products: expressions for what they ask for
   std::vector<std::optional<MemRef>> outputs_;
   std::vector<Value> holders_;

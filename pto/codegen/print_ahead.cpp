@@ -96,57 +96,87 @@ std::string GraphPrinter::print_next(Value loop, const Results& results, const s
 
 namespace {
 
-// The loop side by side that is all the work of the body of a loop, or -1.
-Value work_of(const Graph& body) {
-  Value found = -1;
+// The loops side by side that are all the work of the body of a loop.
+std::vector<Value> work_of(const Graph& body) {
+  std::vector<Value> found;
   for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) {
-    const Node& node = body[v];
-    if (node.has_body() && (node.op != Opcode::loop || found >= 0)) return -1;
-    if (node.has_body()) found = v;
+    if (!body[v].has_body()) continue;
+    if (body[v].op != Opcode::loop || !writes_apart(body, v)) return {};
+    found.push_back(v);
   }
-  return found >= 0 && writes_apart(body, found) ? found : -1;
+  return found;
 }
 
-// Adds the nodes of a body that the operands of a loop in it need. False where one is computed.
-bool add_operands(const Graph& body, const Node& loop, std::set<Value>* nodes) {
-  return std::all_of(loop.operands.begin(), loop.operands.end(), [&](Value v) {
-    return (body[v].is_parameter() && !is_number(body[v].type)) || add_address(body, v, nodes);
-  });
+std::vector<Value> products_of(const Graph& graph) {
+  std::vector<Value> found;
+  for (Value v = next_product(graph, 0); v >= 0; v = next_product(graph, v + 1)) found.push_back(v);
+  return found;
+}
+
+// Adds the nodes of a body that say where nodes of a loop in it lie. False where one is computed.
+bool add_outer_address(const Graph& body, const Node& loop, const std::set<Value>& inner,
+                       std::set<Value>* nodes) {
+  const Graph& graph = loop.body();
+  bool is_known =
+      add_address(body, loop.operands[0], nodes) && add_address(body, loop.operands[2], nodes);
+  for (size_t i = 1; i < graph.inputs().size(); ++i) {
+    const bool is_read = std::any_of(inner.begin(), inner.end(), [&](Value v) {
+      const auto& all = graph[v].operands;
+      return std::count(all.begin(), all.end(), graph.inputs()[i]) != 0;
+    });
+    if (is_read) is_known = is_known && add_address(body, loop.operands[i + 2], nodes);
+  }
+  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v)
+    if (body[v].op == Opcode::size) is_known = is_known && add_address(body, v, nodes);
+  return is_known;
 }
 
 }  // namespace
+
+std::string GraphPrinter::print_rows_of(Value loop, Value work, Value product,
+                                        const Results& results, const std::string& count,
+                                        const std::string& start, const std::string& step) {
+  const Graph &body = graph_[loop].body(), &inner = body[work].body();
+  const Value part = inner[product].operands[1];
+  std::set<Value> nodes, outer;
+  if (!is_part(inner, part) || !add_address(inner, part, &nodes) ||
+      !add_outer_address(body, body[work], nodes, &outer))
+    return "";
+  const std::string name = text_.variable("rows"), k = text_.variable("k"),
+                    index = text_.variable("i"), one = text_.variable("k"),
+                    at = text_.variable("i");
+  GraphPrinter around = printer_of(loop, body, results, index, true);
+  around.finds_next_ = true;
+  w_.open("const auto " + name + " = [&](int64_t " + k + ", int64_t " + one + ") -> pto_runs {");
+  w_.line("if (" + k + " >= " + count + ") return {};");
+  w_.line(index_definition(index, start, k, step));
+  for (const Value node : outer) around.print_node(node);
+  const auto bound = [&](size_t i) { return around.number(body[work].operands[i]); };
+  w_.line(index_definition(at, bound(0), one, bound(2)));
+  GraphPrinter finder = around.printer_of(work, inner, {}, at, true);
+  finder.finds_next_ = true;
+  for (const Value node : nodes) finder.print_node(node);
+  w_.line("return runs_of(" + finder.tensor_argument(finder.place(part)) + ");");
+  w_.close("};");
+  return name;
+}
 
 std::vector<GraphPrinter::Rows> GraphPrinter::print_rows(Value loop, const Results& results,
                                                          const std::string& count,
                                                          const std::string& start,
                                                          const std::string& step) {
   const Graph& body = graph_[loop].body();
-  const Value work = work_of(body);
-  std::set<Value> outer;
-  if (work < 0 || !add_operands(body, body[work], &outer)) return {};
-  const Graph& inner = body[work].body();
+  const std::vector<Value> loops = work_of(body);
   std::vector<Rows> found;
-  for (Value v = next_product(inner, 0); v >= 0; v = next_product(inner, v + 1)) {
-    const Value part = inner[v].operands[1];
-    std::set<Value> nodes;
-    if (!is_part(inner, part) || !add_address(inner, part, &nodes)) continue;
-    const std::string name = text_.variable("rows"), k = text_.variable("k"),
-                      index = text_.variable("i"), one = text_.variable("k"),
-                      at = text_.variable("i");
-    GraphPrinter around = printer_of(loop, body, results, index, true);
-    around.finds_next_ = true;
-    w_.open("const auto " + name + " = [&](int64_t " + k + ", int64_t " + one + ") -> pto_runs {");
-    w_.line("if (" + k + " >= " + count + ") return {};");
-    w_.line(index_definition(index, start, k, step));
-    for (const Value node : outer) around.print_node(node);
-    const auto bound = [&](size_t i) { return around.number(body[work].operands[i]); };
-    w_.line(index_definition(at, bound(0), one, bound(2)));
-    GraphPrinter finder = around.printer_of(work, inner, {}, at, true);
-    finder.finds_next_ = true;
-    for (const Value node : nodes) finder.print_node(node);
-    w_.line("return runs_of(" + finder.tensor_argument(finder.place(part)) + ");");
-    w_.close("};");
-    found.push_back({work, v, name});
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const bool is_next = i + 1 == loops.size();
+    const Value next = loops[is_next ? 0 : i + 1];
+    const std::vector<Value> products = products_of(body[loops[i]].body()),
+                             behind = products_of(body[next].body());
+    for (size_t q = 0; q < std::min(products.size(), behind.size()); ++q) {
+      const std::string name = print_rows_of(loop, next, behind[q], results, count, start, step);
+      if (!name.empty()) found.push_back({loops[i], products[q], name, is_next});
+    }
   }
   return found;
 }

@@ -63,6 +63,8 @@ GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results&
     const Value input = body.inputs()[i], outer = node.operands[i + ahead];
     if (node.op == Opcode::loop && i == 0)
       inner.set_number(input, index);
+    else if (finds_next_ && !has_made(outer))
+      continue;  // which no address needs
     else if (is_number(body[input].type))
       inner.set_number(input, number(outer));
     else
@@ -86,7 +88,7 @@ void GraphPrinter::print_body(Value v, const Graph& body, const Results& results
   GraphPrinter inner = printer_of(v, body, results, index, true);
   inner.next_ = ahead.next;
   inner.rows_ = ahead.rows;
-  inner.next_trip_ = ahead.trip;
+  inner.trip_ = ahead.trip;
   inner.shares_ = ahead.shares;
   const auto& bodies = graph_[v].attributes.bodies;
   int place = 0;
@@ -178,11 +180,12 @@ void GraphPrinter::print_loop(Value v) {
   if (takes_any_step && limits.tiles > 0) limits.tiles = 1;  // which the step holds
   Ahead ahead;
   ahead.rows = print_rows(v, results, count, start, step);
-  ahead.trip = k + " + 1";
+  ahead.trip = k;
   for (const Rows& rows : rows_)
     if (rows.loop == v)
       ahead.shares[rows.product] = "share_of(" + k + ", " + count + ", [&](int64_t one) { return " +
-                                   rows.function + "(" + next_trip_ + ", one); })";
+                                   rows.function + "(" + trip_ + (rows.is_next ? " + 1" : "") +
+                                   ", one); })";
   if (ahead.shares.empty())
     if (const std::string next = print_next(v, results, count, start, step); !next.empty())
       ahead.next = next + "(" + k + " + 1)";

@@ -6,6 +6,7 @@
 
 #include "pto/ir/made.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/passes/loop_halves.hpp"
 #include "pto/passes/loop_level.hpp"
 
 namespace pto {
@@ -15,7 +16,7 @@ namespace {
 class Groups {
  public:
   Groups(const LoopNest& nest, const Node& loop, int* free_symbol)
-      : nest_(nest), body_(nest.body()), loop_(loop), free_symbol_(free_symbol) {}
+      : nest_(nest), halves_(nest), body_(nest.body()), loop_(loop), free_symbol_(free_symbol) {}
 
   Value build(GraphBuilder& b) {
     std::vector<Value> operands = loop_.operands;
@@ -115,47 +116,101 @@ class Groups {
     const Graph& graph = loop.body();
     Level body(nest_, &level, graph.name(), loop);
     const Node& index = graph[graph.inputs()[0]];
-    const Value at = body.input(index.attributes.name, index.type);
+    page_ = {graph.inputs()[0], body.input(index.attributes.name, index.type)};
     std::vector<Value> states;
     for (size_t k = 0; k < nest_.carried(); ++k)
       states.push_back(body.input(name_of_state(k), level.b.type(states_[k])));
-    Level work(nest_, &body, body_.name(), loop_);
-    std::vector<Value> outs = one_page(work, body, at);
-    for (const Value out : outs) work.b.output(out);
-    for (const Value out : add_loop(body, states, work)) body.b.output(out);
+    for (const auto& [v, tensor] : kept_) body.set_kept(v, tensor);
+    if (halves_.any()) body.keep_guards(graph);
+    for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
+      if (halves_.any() && graph[v].op == Opcode::size) in_page(body, v);
+    std::vector<Value> tensors;  // of what crosses
+    for (const Value v : halves_.crossing())
+      if (halves_.any())
+        tensors.push_back(
+            body.b.empty(with_axis(graph[v].type), static_cast<int64_t>(body.b.count())));
+    tensors = half(body, true, &states, tensors);
+    if (halves_.any()) half(body, false, &states, tensors);
+    for (const Value state : states) body.b.output(state);
     const Value start = level.of(loop.operands[0]), stop = level.of(loop.operands[1]),
                 step = level.of(loop.operands[2]);
     states_ = add_loop(level, start, stop, step, states_, body);
   }
-  std::vector<Value> one_page(Level& work, Level& around, Value at) {
-    const Node& loop = inner();
-    const Graph& graph = loop.body();
+
+  // A value of the inner loop's body that all iterations of the group share.
+  Value in_page(Level& body, Value v) {
+    if (v == page_.first) return page_.second;
+    if (const auto known = common_.find(v); known != common_.end()) return known->second;
+    const Graph& graph = inner().body();
+    if (graph[v].is_parameter()) return common_[v] = body.of(given(v));
+    std::vector<Value> operands;
+    for (const Value operand : graph[v].operands) operands.push_back(in_page(body, operand));
+    return common_[v] = body.copy(graph[v], operands);
+  }
+  // The value of the outer loop's body that an input of the inner one's is, or begins with.
+  Value given(Value input) const {
+    const auto& inputs = inner().body().inputs();
+    const auto place = std::find(inputs.begin(), inputs.end(), input) - inputs.begin();
+    return inner().operands[static_cast<size_t>(place) + operands_ahead(inner())];
+  }
+
+  // Adds the loop over the group with a half of the inner loop's body, or all of it: it changes
+  // states, and the first half writes `tensors`, which the second one reads; returns them.
+  std::vector<Value> half(Level& body, bool is_first, std::vector<Value>* states,
+                          const std::vector<Value>& tensors) {
+    const Graph& graph = inner().body();
+    const bool is_all = !halves_.any();
+    Level work(nest_, &body, body_.name(), loop_);
     work.set_iteration(work.input("iteration", {DType::I64, {}}));
-    std::vector<Value> states, place(graph.nodes().size()), outs;
-    for (size_t k = 0; k < nest_.carried(); ++k)
-      states.push_back(work.input(name_of_state(k), with_axis(type_of(state(k)))));
-    for (const auto& [v, tensor] : kept_) around.set_kept(v, tensor);
-    work.keep_guards(graph);
-    for (size_t i = 0; i < graph.inputs().size(); ++i) {
-      Value& made = place[static_cast<size_t>(graph.inputs()[i])];
-      if (i == 0)
-        made = work.take(at, graph[graph.inputs()[0]].attributes.name);
-      else if (i <= states.size())
-        made = work.read(states[i - 1]);
-      else
-        made = work.of(loop.operands[i + operands_ahead(loop)]);
+    std::vector<size_t> changed;
+    std::vector<Value> carried, inputs;
+    std::map<Value, Value> place;
+    for (size_t k = 0; k < states->size(); ++k) {
+      if (!is_all && halves_.is_late(k) == is_first) continue;
+      changed.push_back(k);
+      carried.push_back((*states)[k]);
+      inputs.push_back(work.input(name_of_state(k), with_axis(type_of(state(k)))));
+      place[graph.inputs()[1 + k]] = work.read(inputs.back());
     }
-    for (Value v = 0; v < static_cast<Value>(place.size()); ++v) {
-      if (graph[v].is_parameter()) continue;
-      std::vector<Value> operands;
-      for (const Value operand : graph[v].operands)
-        operands.push_back(place[static_cast<size_t>(operand)]);
-      place[static_cast<size_t>(v)] = work.copy(graph[v], operands);
+    size_t next = 0;
+    for (const Value v : halves_.crossing()) {
+      if (is_all) break;
+      const Value tensor = tensors[next++];
+      if (!is_first) {
+        place[v] = work.read(work.take(tensor, "kept"));
+        continue;
+      }
+      carried.push_back(tensor);
+      inputs.push_back(work.input("kept", body.b.type(tensor)));
     }
-    work.locate(loop_);
-    for (size_t k = 0; k < states.size(); ++k)
-      outs.push_back(work.write(states[k], place[static_cast<size_t>(graph.outputs()[k])]));
-    return outs;
+    if (is_all) work.keep_guards(graph);
+    for (Value v = 0; is_all && v < static_cast<Value>(graph.nodes().size()); ++v)
+      if (graph[v].op == Opcode::size) in_work(work, body, v, &place);
+    std::vector<Value> outs;
+    for (const size_t k : changed)
+      outs.push_back(
+          work.write(inputs[outs.size()], in_work(work, body, graph.outputs()[k], &place)));
+    for (const Value v : halves_.crossing())
+      if (!is_all && is_first)
+        outs.push_back(work.write(inputs[outs.size()], in_work(work, body, v, &place)));
+    for (const Value out : outs) work.b.output(out);
+    const std::vector<Value> made = add_loop(body, carried, work);
+    for (size_t i = 0; i < changed.size(); ++i) (*states)[changed[i]] = made[i];
+    return {made.begin() + static_cast<int64_t>(changed.size()), made.end()};
+  }
+  // A value of the inner loop's body in an iteration of the group.
+  Value in_work(Level& work, Level& body, Value v, std::map<Value, Value>* place) {
+    if (const auto known = place->find(v); known != place->end()) return known->second;
+    const Node& node = inner().body()[v];
+    Value& made = (*place)[v];
+    if (v == page_.first || (halves_.any() && halves_.is_common(v)))
+      return made =
+                 work.take(in_page(body, v), node.is_parameter() ? node.attributes.name : "number");
+    if (node.is_parameter()) return made = work.of(given(v));
+    std::vector<Value> operands;
+    for (const Value operand : node.operands)
+      operands.push_back(in_work(work, body, operand, place));
+    return (*place)[v] = work.copy(node, operands);
   }
   std::string name_of_state(size_t k) const {
     const Graph& graph = inner().body();
@@ -183,6 +238,7 @@ class Groups {
   }
 
   const LoopNest& nest_;
+  const LoopHalves halves_;
   const Graph& body_;
   const Node& loop_;
   int* const free_symbol_;
@@ -190,6 +246,8 @@ class Groups {
   Value first_ = -1;           // of them
   std::vector<Value> states_;  // of the group, what the inner loop carries
   std::map<Value, Value> kept_;
+  std::pair<Value, Value> page_;   // the index of the inner loop, in its body and in the group
+  std::map<Value, Value> common_;  // of the inner loop's body, in the group
 };
 
 Graph interchange(const Graph& graph, int* free_symbol) {

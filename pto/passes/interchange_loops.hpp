@@ -13,7 +13,8 @@
 //   that reads parts with rows which those of the next iteration interrupt, becomes a loop over
 //   groups of iterations. Its hint any_step says that every step of at least 1 gives the same: code
 //   generation chooses it, and gives it to the last input of the body. In the group each value that
-//   the inner loop carries has an axis for the iterations.
+//   the inner loop carries has an axis for the iterations. Two products by such parts run in two
+//   loops over the group, one behind the other (loop_halves.hpp).
 // Cost: a walk of the graph.
 //
 // A loop whose order would pay for a change, and that keeps it, gets the hint keeps_order with the

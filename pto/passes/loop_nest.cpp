@@ -31,8 +31,8 @@ LoopNest::LoopNest(const Graph& graph, Value v, const Node& loop) : body_(loop.b
   }
   if (inner_ < 0) return;
   mark_values();
-  pays_ = reads_side_by_side();
-  if (!pays_) return;
+  find_side_by_side();
+  if (!pays()) return;
   obstacle_ =
       bodies > 1 ? "its body has other loops or branches beside it" : find_obstacle(graph, v, loop);
 }
@@ -104,7 +104,7 @@ void LoopNest::keep(Value v, std::set<Value>* seen) {
   }
 }
 
-bool LoopNest::reads_side_by_side() const {
+void LoopNest::find_side_by_side() {
   const Node& inner = inner_loop();
   const Graph& graph = inner.body();
   const size_t ahead = operands_ahead(inner), last_carried = carried();
@@ -119,9 +119,8 @@ bool LoopNest::reads_side_by_side() const {
     const Node& node = graph[v];
     for (const Value operand : node.operands)
       flags[static_cast<size_t>(v)] |= flags[static_cast<size_t>(operand)];
-    if (node.op == Opcode::view && is_side_by_side(node, flags)) return true;
+    if (node.op == Opcode::view && is_side_by_side(node, flags)) parts_.insert(v);
   }
-  return false;
 }
 
 // `flags`: of the values of the inner loop's body; kOuter of what is given to the outer loop.

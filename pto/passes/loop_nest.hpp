@@ -22,7 +22,9 @@ class LoopNest {
 
   // True where the inner loop reads parts, other ones in each iteration, whose rows those of the
   // outer loop's next iteration interrupt.
-  bool pays() const { return pays_; }
+  bool pays() const { return !parts_.empty(); }
+  // These parts, as values of the inner loop's body.
+  const std::set<Value>& parts() const { return parts_; }
   // The reason why the loops keep their order; "": they may change it.
   const std::string& obstacle() const { return obstacle_; }
 
@@ -41,7 +43,7 @@ class LoopNest {
 
   std::string find_obstacle(const Graph& graph, Value v, const Node& loop);
   void mark_values();
-  bool reads_side_by_side() const;
+  void find_side_by_side();
   bool is_side_by_side(const Node& view, const std::vector<unsigned>& flags) const;
   void keep(Value v, std::set<Value>* seen);
   bool has(Value v, unsigned flags) const { return flags_[static_cast<size_t>(v)] & flags; }
@@ -51,8 +53,7 @@ class LoopNest {
   Dim size_;
   std::vector<unsigned> flags_;
   std::vector<bool> is_cheap_;  // to compute again
-  std::set<Value> kept_;
-  bool pays_ = false;
+  std::set<Value> kept_, parts_;
   std::string obstacle_;
 };
 
