@@ -65,8 +65,8 @@ SHARES |= dict.fromkeys(("linear_int8", "linear_int4"), report.QUANTISED)
 SHARES |= {"conv2d": report.CONVOLUTIONS, "scaled_matmul": report.BYTES}
 SHARES |= dict.fromkeys(ATTENTION, report.ATTENTION) | {"decode": report.DECODE}
 GROUPS = {
-    "models": ("indexer_prolog", "mla_prolog", "topk_gate", "topk_gate_shared", "moe"),
-    "language": (*(name for name in CASES if name.startswith("language_")), "language_programs"),
+    "models": [name for name, one in CASES.items() if one.contenders.__module__ == models.__name__],
+    "language": [*(name for name in CASES if name.startswith("language_")), "language_programs"],
 }
 SHARES |= dict.fromkeys(GROUPS["models"], report.MODELS)
 ROWS = {name: table.row for name, table in SHARES.items()}

@@ -46,7 +46,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 5195,
-    "isa": 18600,
+    "isa": 18680,
     "language": 10235,
     "launch": 6430,
     "models": 2500,
