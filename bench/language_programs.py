@@ -124,9 +124,9 @@ def programs() -> Iterator[tuple[str, Callable, tuple, int]]:
     given = (cache.q, *cache.memory, cache.table, lengths, cache.out)
     queries, width = CACHE[2:]
     page = language.PAGE
-    # maximum, sum and result of each head, and of one block more; scores and weights of one
-    state, block = queries * (2 + width), 2 * queries * page
-    yield "attention", language.attend, given, 4 * ((CACHE[1] + 1) * state + block)
+    # maximum, sum, result and weights of each head of a page; scores of one
+    head, scores = queries * (2 + width + page), queries * page
+    yield "attention", language.attend, given, 4 * (CACHE[1] * head + scores)
     x, gamma = torch.randn(4096, 1024), torch.rand(language_layers.BLOCKS, 1024)
     yield "tower", language_layers.tower, (x, gamma), 0
     rows, depth, columns = 512, 4096, 4096
