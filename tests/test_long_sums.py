@@ -109,4 +109,5 @@ def test_a_chain_of_norms_computes_each_function_once_on_short_and_long_rows(sha
         centred = want - want.mean(-1, keepdim=True)
         want = want + torch.tanh(centred * torch.rsqrt(centred.square().mean(-1, True) + 1e-5))
     torch.testing.assert_close(tower(x).double(), want, rtol=1e-4, atol=1e-4)
-    assert shape != (3, 1000) or str(tower.explain(x)).count("TTANH") == 8
+    # Equal sweeps are one function; if they computed again, no two would be equal.
+    assert shape != (3, 1000) or str(tower.explain(x)).count("TTANH") <= 8

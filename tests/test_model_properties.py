@@ -217,7 +217,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_before_anything_is(name):
 def as_numpy(x):
     if x.dtype == BF16:
         return x.view(torch.int16).numpy().copy().view(ml_dtypes.bfloat16)
-    return np.array(x)
+    return x.numpy().copy()
 
 
 @with_caches

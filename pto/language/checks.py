@@ -9,6 +9,8 @@ that it refuses has written nothing. One inside a loop or branch runs there. Thr
 trace.
 """
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +24,7 @@ from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current, is_tracing
 from pto.language.types import cast, constant
+from pto.language.whole import min, sized
 
 
 def check(condition: Any, what: str) -> None:
@@ -48,8 +51,9 @@ def check(condition: Any, what: str) -> None:
     if condition.dtype is not boolean:
         fail(f"check: the condition is {condition.dtype}", "a condition is true or false",
              "compare: pto.check(n >= 0, ...)", InvalidType)  # fmt: skip
-    wrong = sum(cast(logical_not(condition), i64))
-    trace.here().guard_holds(trace.size(wrong), what)
+    elements: Any = functools.reduce(operator.mul, condition.shape, 1)
+    wrong = min(sum(cast(logical_not(condition), i64)), elements)  # says the most it can be
+    trace.here().guard_holds(sized(trace, wrong, "check"), what)
     trace.scope.keep_for_checks()
 
 
