@@ -5,7 +5,6 @@ odd arguments change nothing that they should not, or are errors."""
 import threading
 
 import ml_dtypes
-import numpy as np
 import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
