@@ -255,7 +255,10 @@ class HostRuntime(Runtime):
                 value = orch(context, args)
         except BaseException as error:  # noqa: BLE001 raised again below
             raised = error
-            self._engine.stop(f"its orchestration raised {type(error).__name__}: {error}", False)
+            why = f"its orchestration raised {type(error).__name__}: {error}"
+            if isinstance(error, DeadlinePassed):  # the engine may not have noticed yet
+                why = f"its deadline of {seconds:g} s has passed"
+            self._engine.stop(why, False)
         context.end()
         while counts is None:
             try:
