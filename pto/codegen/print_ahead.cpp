@@ -7,19 +7,15 @@
 
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/ir/infer.hpp"
-#include "pto/ir/operations/operation.hpp"
+#include "pto/ir/made.hpp"
 
 namespace pto {
 namespace {
 
-bool is_move(const Node& node) {
-  return node.op == Opcode::view || operation(node.op).kernel == KernelForm::Moved;
-}
-
 // True where a value is a part of a tensor that the graph is given.
 bool is_part(const Graph& graph, Value v) {
   bool has_view = false;
-  for (; is_move(graph[v]); v = graph[v].operands[0])
+  for (; only_moves(graph[v].op); v = graph[v].operands[0])
     has_view = has_view || graph[v].op == Opcode::view;
   return has_view && graph[v].is_parameter();
 }
@@ -39,7 +35,7 @@ bool add_address(const Graph& body, Value v, std::set<Value>* nodes) {
     const auto place = std::find(inputs.begin(), inputs.end(), v) - inputs.begin();
     return place == 0 || place > static_cast<int64_t>(body.outputs().size());
   }
-  if (!is_move(node) && node.op != Opcode::size && !is_number(node.type)) return false;
+  if (!only_moves(node.op) && node.op != Opcode::size && !is_number(node.type)) return false;
   if (node.has_body() || !nodes->insert(v).second) return !node.has_body();
   bool is_known = true;
   for (const Value operand : node.operands)

@@ -11,11 +11,6 @@
 namespace pto {
 namespace {
 
-bool is_move(Opcode op) {
-  return op == Opcode::view || op == Opcode::reshape || op == Opcode::transpose ||
-         op == Opcode::broadcast;
-}
-
 // Says whether a region may write output `output` over its input `input`: each element of the input
 // must be read before the element of the output with its place is stored, and nowhere else.
 bool may_write_over(const Graph& body, size_t input, size_t output) {
@@ -80,7 +75,7 @@ class StoragePlanner {
       if (out == v) reads->push_back({INT_MAX, 0});
   }
   bool is_address(Value v) const {
-    return is_move(graph_[v].op) && !plan_.copied_moves.count(v) && !is_number_step(v);
+    return only_moves(graph_[v].op) && !plan_.copied_moves.count(v) && !is_number_step(v);
   }
   // A number that is taken out of a tensor is read at its own place.
   bool is_number_step(Value v) const {

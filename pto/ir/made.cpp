@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
 
 namespace pto {
 
@@ -31,6 +32,10 @@ bool makes_tensors(Opcode op) {
     default:
       return false;
   }
+}
+
+bool only_moves(Opcode op) {
+  return op == Opcode::view || operation(op).kernel == KernelForm::Moved;
 }
 
 namespace {

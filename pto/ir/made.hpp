@@ -16,6 +16,9 @@ namespace pto {
 // Says whether an operation makes tensors of its own, rather than numbers or other addresses.
 bool makes_tensors(Opcode op);
 
+// Says whether the elements of an operation are those of its operand, at other places.
+bool only_moves(Opcode op);
+
 // Counts the operands of a node that are no inputs of its bodies; a loop's step is at the place of
 // the index.
 size_t operands_ahead(const Node& node);

@@ -7,14 +7,6 @@
 #include "pto/ir/made.hpp"
 
 namespace pto {
-namespace {
-
-bool only_addresses(Opcode op) {
-  return op == Opcode::view || op == Opcode::reshape || op == Opcode::transpose ||
-         op == Opcode::broadcast;
-}
-
-}  // namespace
 
 LoopHalves::LoopHalves(const LoopNest& nest) : nest_(nest), body_(nest.inner_loop().body()) {
   const Value second = find_second_product();
@@ -49,7 +41,7 @@ Value LoopHalves::find_second_product() const {
 }
 
 bool LoopHalves::reads_part(Value v) const {
-  while (only_addresses(body_[v].op) && !nest_.parts().count(v)) v = body_[v].operands[0];
+  while (only_moves(body_[v].op) && !nest_.parts().count(v)) v = body_[v].operands[0];
   return nest_.parts().count(v) != 0;
 }
 
@@ -72,7 +64,7 @@ void LoopHalves::mark_values(Value second) {
       same = same && is_same[static_cast<size_t>(operand)];
       late = late || is_late_[static_cast<size_t>(operand)];
     }
-    const bool is_simple = only_addresses(node.op) || is_number(node.type);
+    const bool is_simple = only_moves(node.op) || is_number(node.type);
     is_same[static_cast<size_t>(v)] = same && is_simple;
     is_late_[static_cast<size_t>(v)] = late;
     is_common_[static_cast<size_t>(v)] = same && is_number(node.type) && !node.operands.empty();
@@ -96,7 +88,7 @@ void LoopHalves::need_late(Value v, std::set<Value>* seen) {
     if (place >= 1 && place <= nest_.carried() && !is_late(place - 1)) crossing_.insert(v);
     return;
   }
-  const bool is_cheap = only_addresses(node.op) || node.operands.empty();
+  const bool is_cheap = only_moves(node.op) || node.operands.empty();
   if (is_early_[static_cast<size_t>(v)] && !is_cheap) {
     crossing_.insert(v);
     return;

@@ -15,11 +15,6 @@ bool is_whole_number(const Node& node, int64_t number) {
   return node.op == Opcode::constant && value != nullptr && *value == number;
 }
 
-bool only_moves(Opcode op) {
-  return op == Opcode::view || op == Opcode::reshape || op == Opcode::transpose ||
-         op == Opcode::broadcast;
-}
-
 }  // namespace
 
 LoopNest::LoopNest(const Graph& graph, Value v, const Node& loop) : body_(loop.body()) {
