@@ -185,8 +185,6 @@ def test_a_token_alone_has_its_bits(name):
 
 @with_caches
 def test_a_cache_that_is_a_view_is_written_and_what_lies_between_stays(name):
-    if name.startswith("mla_decode_step"):
-        pytest.skip("a minute of compiling; its parts are here")
     dense, apart = given(name), given(name)
     right = called(name, dense)
     for place in caches_of(name):
