@@ -95,11 +95,11 @@ std::string tiles(const std::string& hints) {
 }
 
 TEST(TileProducts, TilesAreWholeUnitsOfTheHint) {
-  const std::string cube = " !cube_k=[8] !cube_m=[16, 32] !cube_n=[64]";
+  const std::string cube = " !cube_k=[8] !cube_m=[16, 32] !cube_n=[100]";
   EXPECT_EQ(tiles(""), "2");
-  EXPECT_EQ(tiles(" !cube_k=[8] !cube_m=[16, 32] !cube_n=[200]"), "2");
+  EXPECT_EQ(tiles(" !cube_k=[8] !cube_m=[16, 32] !cube_n=[700]"), "1");
   EXPECT_EQ(tiles(cube), "2");
-  EXPECT_EQ(tiles(cube + " !tiles_per_task=[3]"), "44");  // 4 by 11
+  EXPECT_EQ(tiles(cube + " !tiles_per_task=[3]"), "28");  // 4 by 7
   EXPECT_EQ(tiles(" !tiles_per_task=[3]"), "2");
 }
 
