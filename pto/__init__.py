@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_LATER[name]), name)
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.tasks"), name)
-    if name in _ADAPTERS or name in ("comm", "models", "ops"):
+    if name in _ADAPTERS or name in ("aten", "comm", "models", "ops"):
         return importlib.import_module(f"{__name__}.{name}")
     if name.startswith("_"):
         raise AttributeError(f"module 'pto' has no attribute {name!r}")
@@ -108,4 +108,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_LATER, "comm", "models", "op", "ops"})
+    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_LATER, "aten", "comm", "models", "op", "ops"})

@@ -28,16 +28,19 @@ MAY_USE = {
     "language": ["ir", "compiler", "operators"],
     "ops": ["language", "isa"],
     "models": ["language", "ops"],
-    "adapters": ["operators", "device", "compiler", "language", "ops", "models", "bindings"],
+    "aten": ["language", "operators"],
+    "adapters": ["operators", "device", "compiler", "language", "ops", "models", "aten",
+                 "bindings"],
     "bench": ["adapters"],
     "bindings": ["isa", "compiler", "operators", "tasks"],
     "studio": [],
-}
+}  # fmt: skip
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 764,
-    "adapters": 11525,
+    "adapters": 12100,
+    "aten": 500,
     "base": 1500,
     "bench": 1224,
     "bindings": 4945,

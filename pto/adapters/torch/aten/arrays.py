@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of a call of ATen: NumPy's and DLPack's become tensors over the same memory, and back.
+
+    kind(x)                        # "numpy"
+    t = tensor(x)                  # a torch.Tensor over x; of a copy where PyTorch cannot take x
+    array(t, "numpy")              # an ndarray over t
+
+Results of DLPack arrays are tensors of PyTorch, which are DLPack arrays too. An array that is
+written has to be taken as it lies: why_not_written() says why it is not.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import torch
+from pto.errors import InvalidType
+
+KINDS = {"numpy": "NumPy", "torch": "PyTorch", "dlpack": "DLPack"}
+# Types that NumPy has not, as ml_dtypes names them, and what lies in memory.
+_NARROW = {
+    torch.bfloat16: ("bfloat16", torch.int16),
+    torch.float8_e4m3fn: ("float8_e4m3fn", torch.uint8),
+    torch.float8_e4m3fnuz: ("float8_e4m3fnuz", torch.uint8),
+    torch.float8_e5m2: ("float8_e5m2", torch.uint8),
+    torch.float8_e5m2fnuz: ("float8_e5m2fnuz", torch.uint8),
+    torch.float8_e8m0fnu: ("float8_e8m0fnu", torch.uint8),
+}
+_BY_NAME = {name: (type_, stored) for type_, (name, stored) in _NARROW.items()}
+
+
+def kind(value: object) -> str | None:
+    """The library of an array: "numpy", "torch" or "dlpack"; None for anything else."""
+    if isinstance(value, torch.Tensor):
+        return "torch"
+    if isinstance(value, np.ndarray):
+        return "numpy"
+    if hasattr(type(value), "__dlpack__") and not isinstance(value, np.generic):
+        return "dlpack"
+    return None
+
+
+def tensor(value: Any) -> torch.Tensor:
+    """A tensor over an array's memory. Raises InvalidType for an element type PyTorch has not."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if not isinstance(value, np.ndarray):
+        return torch.from_dlpack(value)
+    narrow = _BY_NAME.get(value.dtype.name)
+    given = value
+    if narrow is not None:
+        given = given.view(np.int16 if narrow[1] is torch.int16 else np.uint8)
+    if why_not_taken(value):
+        given = np.ascontiguousarray(given, given.dtype.newbyteorder("="))
+        given = given.reshape(value.shape)  # of rank 0 it has made rank 1
+    try:
+        made = torch.from_numpy(_writable(given))
+    except TypeError as error:
+        raise InvalidType(
+            f"an array of {value.dtype}",
+            "PyTorch has no such element type",
+            "convert it: x.astype(numpy.float32)",
+        ) from error
+    return made if narrow is None else made.view(narrow[0])
+
+
+class _Memory:
+    """Memory of an array whose flag says that it is not written; the caller does not write it."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else np.asarray(_Memory(array))
+
+
+def why_not_taken(array: np.ndarray) -> str | None:
+    """Why PyTorch cannot take an array where it lies."""
+    if not array.dtype.isnative:
+        return "its bytes are in the other order"
+    if any(stride < 0 for stride in array.strides):
+        return "it has a negative stride"
+    if array.itemsize and any(stride % array.itemsize for stride in array.strides):
+        return "a stride is not a multiple of its element"
+    return None
+
+
+def why_not_written(value: Any) -> str | None:
+    """Why a call cannot write into an array; None: it can."""
+    if isinstance(value, np.ndarray):
+        return why_not_taken(value) if value.flags.writeable else "it is read-only"
+    return None
+
+
+def array(made: torch.Tensor, like: str) -> Any:
+    """A result as an array of this kind. Raises InvalidType for what NumPy cannot hold."""
+    if like != "numpy":
+        return made
+    if made.layout is not torch.strided or made.device.type != "cpu" or made.is_quantized:
+        raise InvalidType(
+            f"the result is {describe(made)}",
+            "NumPy holds dense arrays of a CPU alone",
+            "give tensors of PyTorch to get one back",
+        )
+    made = made.detach().resolve_conj().resolve_neg()
+    if made.dtype in _NARROW:
+        import ml_dtypes
+
+        name, stored = _NARROW[made.dtype]
+        return made.view(stored).numpy().view(np.dtype(getattr(ml_dtypes, name)))
+    try:
+        return made.numpy()
+    except TypeError as error:
+        raise InvalidType(
+            f"the result is {describe(made)}",
+            "neither NumPy nor ml_dtypes has its element type",
+            "give tensors of PyTorch to get one back",
+        ) from error
+
+
+def describe(value: Any) -> str:
+    """An array in an error: "float32[3, 4]", with what is unusual about it."""
+    if isinstance(value, torch.Tensor):
+        text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        if value.layout is not torch.strided:
+            text += f" {str(value.layout).removeprefix('torch.')}"
+        return text if value.device.type == "cpu" else f"{text} on {value.device}"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return f"a {type(value).__module__}.{type(value).__name__}"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of ATen's kernels on arrays of any kind, through PyTorch's own Python.
+
+    call(record, {"self": x, "other": y, "alpha": 2}, like=None)
+
+Arguments that are written are checked before the call: an array that is read-only or that PyTorch
+would have to copy, and an `out` of another size than the result, are refused with nothing written.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from pto.adapters.torch.aten import arrays, shapes
+from pto.adapters.torch.aten.values import describe
+from pto.aten.records import Record
+from pto.errors import Error, Failure, InvalidIndex, InvalidType, InvalidValue
+
+
+class NotServed(Failure, NotImplementedError):
+    """PyTorch has the operator, but not for these arguments."""
+
+
+def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
+    """Runs the kernel; results are of the kind of the call's arrays, or of `like`.
+
+    Raises InvalidType where arrays are of two kinds, InvalidValue for what cannot be written, and
+    PyTorch's own refusal as the error of ours that has its class.
+    """
+    kind = _kind(record, values, like)
+    if kind == "torch":
+        tensors = values
+    else:
+        _check_written(record, values)
+        tensors = {name: _tensors(value) for name, value in values.items()}
+    try:
+        if kind == "torch":
+            made = _run(record, tensors)
+        else:
+            with torch._C._AutoDispatchBelowAutograd():
+                made = _run(record, tensors)
+    except Error:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise _ours(record, values, error) from error
+    given = dict(zip(map(id, flat(tensors)), flat(values), strict=True))
+    return _results(made, kind, given)
+
+
+def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
+    """Runs the kernel; outputs that may not fit get their elements from others that it makes."""
+    if not record.outputs or not shapes.misfit(record, tensors):
+        return record.handle(**tensors)
+    given = {a.name: tensors[a.name] for a in record.outputs}
+    fresh = {name: one.new_empty(0) for name, one in given.items()}
+    record.handle(**{**tensors, **fresh})
+    for name, one in given.items():
+        shapes.check(record, name, one, fresh[name].shape)
+    for name, one in given.items():
+        one.resize_(fresh[name].shape) if not one.numel() else None
+        one.copy_(fresh[name])
+    return tuple(given.values()) if len(given) > 1 else next(iter(given.values()))
+
+
+def flat(values: Mapping[str, Any]) -> Iterator[Any]:
+    """Every array of a call and every tensor of its lists, in order."""
+    for value in values.values():
+        yield from (one for one in (value if isinstance(value, list) else (value,)))
+
+
+def _kind(record: Record, values: Mapping[str, Any], like: Any) -> str:
+    """The kind of the first array; all have to be of it."""
+    found = [(value, arrays.kind(value)) for value in flat(values)]
+    found = [(value, kind) for value, kind in found if kind]
+    if like is not None and not found:
+        kind = like if isinstance(like, str) else arrays.kind(like)
+        if kind not in arrays.KINDS:
+            known = ", ".join(arrays.KINDS)
+            raise InvalidType(
+                f"{record.full_name}: like is {describe(like)}",
+                f"it says of which kind results are: {known}, or an array of that kind",
+                'pass like="numpy"',
+            )
+        return kind
+    for value, kind in found:
+        if kind != found[0][1]:
+            first, other = arrays.KINDS[found[0][1]], arrays.KINDS[kind]
+            raise InvalidType(
+                f"{record.full_name} gets {describe(found[0][0])} of {first}"
+                f" and {describe(value)} of {other}",
+                "results have the kind of the arguments, which have to be of one",
+                "convert one of them: torch.from_numpy(x), or t.numpy()",
+            )
+    return found[0][1] if found else "torch"
+
+
+def _check_written(record: Record, values: Mapping[str, Any]) -> None:
+    if "inplace_view" in record.tags:
+        raise InvalidType(
+            f"{record.full_name} gives its tensor other sizes or strides",
+            "arrays of NumPy and DLPack keep theirs",
+            f"call {record.name.rstrip('_')}, or pass a tensor of PyTorch",
+        )
+    for argument in record.arguments:
+        if argument.is_written and argument.name in values:
+            value = values[argument.name]
+            for one in value if isinstance(value, list) else (value,):
+                reason = arrays.why_not_written(one)
+                if reason:
+                    raise InvalidValue(
+                        f"{record.full_name} writes {argument.name}, {describe(one)}: {reason}",
+                        "a copy would be written in its place",
+                        "pass an array that can be written where it lies",
+                    )
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_tensors(one) for one in value]
+    return arrays.tensor(value) if arrays.kind(value) else value
+
+
+def _results(made: Any, kind: str, given: Mapping[int, Any]) -> Any:
+    """The results as arrays of a kind; an argument that was written is the caller's own array."""
+    if isinstance(made, torch.Tensor):
+        return given[id(made)] if id(made) in given else arrays.array(made, kind)
+    if isinstance(made, tuple | list):
+        return type(made)(_results(one, kind, given) for one in made)
+    return made
+
+
+_CLASSES: dict[type[Exception], type[Error]] = {
+    NotImplementedError: NotServed,
+    IndexError: InvalidIndex,
+    TypeError: InvalidType,
+    ValueError: InvalidValue,
+    RuntimeError: Failure,
+}
+
+
+def _ours(record: Record, values: Mapping[str, Any], error: Exception) -> Error:
+    """PyTorch's refusal as an error of ours, which is of the same built-in class."""
+    ours = next(kind for theirs, kind in _CLASSES.items() if isinstance(error, theirs))
+    text = str(error).partition("\nException raised from")[0].strip()
+    given = ", ".join(f"{name}={describe(value)}" for name, value in values.items())
+    return ours(
+        f"{record.full_name}({given}): PyTorch refuses the call: {text}",
+        f"the schema is {record.schema}",
+        "give arguments that its kernel takes",
+    )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's dispatcher as the library of pto.aten: its schemas as records, its kernels as slot 8.
+
+A namespace beside aten has a Dispatcher of its own. Records are read when their name is asked for.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pto.adapters.torch.aten import calls
+from pto.adapters.torch.aten.values import convert, describe
+from pto.aten.records import REQUIRED, Argument, Record
+
+_KEYS = ("CPU", "SparseCPU", "SparseCsrCPU", "QuantizedCPU", "MkldnnCPU", "NestedTensorCPU",
+         "Meta", "PrivateUse1")  # fmt: skip
+
+
+class Dispatcher:
+    """The operators of one namespace; see records.Library."""
+
+    convert = staticmethod(convert)
+    describe = staticmethod(describe)
+    call = staticmethod(calls.call)
+
+    def __init__(self, namespace: str = "aten"):
+        self.namespace = namespace
+        self.version = torch.__version__.partition("+")[0]
+        self._records: dict[str, tuple[Record, ...]] = {}
+        self._overloads = self._listed()
+
+    def _listed(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for full in torch._C._dispatch_get_all_op_names():
+            space, _, name = full.partition("::")
+            if space == self.namespace:
+                name, _, overload = name.partition(".")
+                found.setdefault(name, []).append(overload)
+        return found
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._listed())
+
+    def records(self, name: str) -> tuple[Record, ...]:
+        if not self._records.get(name):
+            self._records[name] = self._read(name)
+        return self._records[name]
+
+    def _read(self, name: str) -> tuple[Record, ...]:
+        if name not in self._overloads:
+            self._overloads = self._listed()  # perhaps it was registered since
+        registered = set(self._overloads.get(name, ()))
+        if not registered:
+            return ()
+        family = getattr(getattr(torch.ops, self.namespace), name)
+        order = ["" if o == "default" else o for o in family.overloads()]
+        return tuple(self._record(name, o, family) for o in order if o in registered)
+
+    def _record(self, name: str, overload: str, family: Any) -> Record:
+        operator = getattr(family, overload or "default")
+        schema = operator._schema
+        full = f"{self.namespace}::{name}" + (f".{overload}" if overload else "")
+        return Record(
+            name=name,
+            overload=overload,
+            schema=str(schema).removeprefix(f"{self.namespace}::"),
+            arguments=tuple(map(_argument, schema.arguments)),
+            returns=tuple(_type_text(one) for one in schema.returns),
+            tags=frozenset(tag.name for tag in operator.tags),
+            cpu=_has(full, "CPU"),
+            meta=_has(full, "Meta"),
+            handle=operator,
+        )
+
+    def refuses(self, record: Record, values: Mapping[str, Any]) -> str | None:
+        """Why there is no kernel: the dispatcher has none for dense CPU tensors, and all are."""
+        if record.cpu or not all(map(_is_dense, calls.flat(values))):
+            return None
+        full = f"{self.namespace}::{record.full_name}"
+        kernels = ", ".join(key for key in _KEYS if _has(full, key)) or "nothing"
+        return (
+            f"PyTorch {self.version} has no kernel of it for dense tensors of the CPU; it has some"
+            f" for {kernels}"
+        )
+
+
+def _is_dense(value: Any) -> bool:
+    is_tensor = isinstance(value, torch.Tensor)
+    return not is_tensor or (value.layout is torch.strided and value.device.type == "cpu")
+
+
+def _has(full_name: str, key: str) -> bool:
+    return torch._C._dispatch_has_computed_kernel_for_dispatch_key(full_name, key)
+
+
+def _argument(argument: Any) -> Argument:
+    return Argument(
+        name=argument.name,
+        type=_type_text(argument),
+        is_keyword_only=argument.kwarg_only,
+        is_written=bool(argument.alias_info and argument.alias_info.is_write),
+        default=argument.default_value if argument.has_default_value() else REQUIRED,
+    )
+
+
+def _type_text(argument: Any) -> str:
+    """The type as a schema spells it; Python has "Optional[List[int]]" and 2 for int[2]?."""
+    text, length = str(argument.real_type), argument.N if hasattr(argument, "N") else None
+    text = text.replace("number", "Scalar")
+    while match := re.search(r"(Optional|List)\[([^\[\]]*(?:\[\d*\])?\??)\]", text):
+        ending = "?" if match[1] == "Optional" else f"[{length or ''}]"
+        text = text[: match.start()] + match[2] + ending + text[match.end() :]
+    return text

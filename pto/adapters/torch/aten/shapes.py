@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sizes of results before a call: an `out` of another size is refused, not resized.
+
+    if misfit(record, {"self": x, "other": y, "out": z}): ...
+
+Sizes come from PyTorch's Meta kernels, which compute no elements. They are kept for the sizes,
+types and strides that a call had; the table is bounded.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pto.aten.records import Record
+from pto.errors import InvalidValue
+
+_KEPT = 1024
+_known: dict[tuple, tuple | None] = {}  # key of a call: sizes of its outputs; None: not known
+
+
+def misfit(record: Record, values: Mapping[str, Any]) -> bool:
+    """Whether an output that is not empty has another size than the Meta kernel says.
+
+    Some Meta kernels are wrong: the sizes that the kernel itself makes decide.
+    """
+    wanted = expected(record, values)
+    if wanted is None:
+        return False
+    given = [values[a.name] for a in record.outputs if a.name in values]
+    return not all(map(_fits, given, wanted))
+
+
+def check(record: Record, name: str, given: torch.Tensor, sizes: torch.Size) -> None:
+    """Raises InvalidValue where an output of a call has not the size of its result."""
+    if not _fits(given, sizes):
+        raise InvalidValue(
+            f"{record.full_name}: {name} has sizes {list(given.shape)}, the result has"
+            f" {list(sizes)}",
+            "an output of another size would be resized, and who else holds it is not told",
+            "pass one of these sizes, or an empty tensor of PyTorch",
+        )
+
+
+def _fits(given: torch.Tensor, sizes: torch.Size) -> bool:
+    return given.shape == sizes or (not given.numel() and given.untyped_storage().resizable())
+
+
+def expected(record: Record, values: Mapping[str, Any]) -> tuple | None:
+    """The sizes of the outputs of an `out` overload; None where no Meta kernel tells."""
+    key = (record.full_name, *((name, _key(value)) for name, value in values.items()))
+    try:
+        if key in _known:
+            return _known[key]
+    except TypeError:  # a value that is no key, as a generator
+        return _computed(record, values)
+    found = _computed(record, values)
+    if len(_known) >= _KEPT:
+        _known.pop(next(iter(_known)), None)
+    _known[key] = found
+    return found
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(value.shape), value.stride(), value.device.type
+    if isinstance(value, list):
+        return tuple(map(_key, value))
+    return type(value), value
+
+
+def _computed(record: Record, values: Mapping[str, Any]) -> tuple | None:
+    given = {name: _meta(value) for name, value in values.items()}
+    names = [a.name for a in record.outputs if a.name in values]
+    for name in names:
+        if not isinstance(values[name], torch.Tensor):
+            return None  # a list of outputs
+        given[name] = values[name].new_empty(0, device="meta")
+    try:
+        record.handle(**given)
+    except (
+        Exception
+    ):  # no Meta kernel, or one that reads elements; the call itself tells what is wrong
+        return None
+    return tuple(given[name].shape for name in names)
+
+
+def _meta(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    return [_meta(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen's operators, every one that the installed PyTorch has, on arrays of any kind.
+
+    import numpy as np, pto
+    y = pto.aten.add(x, z, alpha=2)                 # NumPy, PyTorch or DLPack arrays
+    pto.aten.sort(x, dim=0, descending=True, out=(values, indices))
+    q, r = pto.aten.linalg_qr(np.eye(3))
+    pto.aten.add.Tensor.slots("cpu")                # [8 aten]
+    print(pto.aten.explain("softmax.int", x, -1))
+
+A name is that of a schema, a call chooses the overload that fits. Results have the kind of the
+first array, which all arrays of a call have. Without PyTorch, the first use says what to install.
+"""
+
+from typing import Any
+
+from pto.aten.face import Family, Overload, explain, family
+from pto.aten.records import Argument, Record, library
+
+__all__ = ["Argument", "Family", "Overload", "Record", "explain", "names"]
+
+
+def names() -> list[str]:
+    """The names of all operators, without their overloads."""
+    return sorted(library().names())
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module 'pto.aten' has no attribute {name!r}")
+    return family(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *names()})

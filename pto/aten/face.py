@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators as Python callables: a family has a name, each overload has a schema.
+
+    add = Family("add")
+    add(x, y, alpha=2)               # the overload that fits
+    add.Tensor(x, y)                 # this one
+    add.out(x, y, out=z)
+    add.Tensor.slots("cpu")          # [8 aten]
+
+A family and an overload keep nothing but names and a record: any thread may call them.
+"""
+
+import inspect
+import keyword
+from collections.abc import Mapping
+from typing import Any
+
+from pto.aten.binding import Bound, bind
+from pto.aten.implementations import Implementation, choose, implementations
+from pto.aten.records import Record, known, library
+from pto.errors import UnknownAttribute, nearest
+
+
+def run(bound: Bound, like: Any = None, slot: int | None = None) -> Any:
+    """Runs a bound call in the lowest slot that takes it."""
+    return choose(bound, slot).run(bound, like)
+
+
+class Overload:
+    """One overload, "add.Tensor"; `record` describes it."""
+
+    def __init__(self, record: Record):
+        self.record = record
+        self.__name__ = self.__qualname__ = record.full_name
+        self.__doc__ = record.schema
+        self.__signature__ = signature(record)
+
+    def __call__(
+        self, /, *args: Any, like: Any = None, slot: int | None = None, **kwargs: Any
+    ) -> Any:
+        return run(bind([self.record], args, kwargs), like, slot)
+
+    def slots(self, platform: str = "cpu") -> list[Implementation]:
+        """The implementations for a platform, in the order in which they are asked."""
+        return [one for one in implementations(self.record) if one.platform == platform]
+
+    def __repr__(self) -> str:
+        return f"<pto.aten.{self.record.schema}>"
+
+
+class Family:
+    """All overloads of a name."""
+
+    def __init__(self, name: str, records: tuple[Record, ...]):
+        self.__name__ = self.__qualname__ = name
+        self._records = records
+        self._overloads = {record.overload or "default": Overload(record) for record in records}
+        self.__doc__ = "\n".join(record.schema for record in records)
+
+    @property
+    def overloads(self) -> Mapping[str, Overload]:
+        """The overloads by name; the one without a name is "default"."""
+        return self._overloads
+
+    def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> Bound:
+        """The overload that a call means, with its values."""
+        return bind(self._records, args, kwargs)
+
+    def __call__(
+        self, /, *args: Any, like: Any = None, slot: int | None = None, **kwargs: Any
+    ) -> Any:
+        return run(self.bind(args, kwargs), like, slot)
+
+    def __getattr__(self, name: str) -> Overload:
+        overloads = self.__dict__.get("_overloads", {})
+        if name in overloads:
+            return overloads[name]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnknownAttribute(
+            f"pto.aten.{self.__name__} has no overload {name}",
+            nearest(name, overloads),
+            f"take one of these: {known(self._records)}",
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._overloads})
+
+    def __repr__(self) -> str:
+        return f"<pto.aten.{self.__name__}: {known(self._records)}>"
+
+
+def signature(record: Record) -> inspect.Signature:
+    """The schema as Python has it: for help() and completion."""
+    parameters = []
+    for argument in record.arguments:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        if not argument.is_keyword_only:
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = inspect.Parameter.empty if argument.is_required else argument.default
+        name = argument.name + "_" * keyword.iskeyword(argument.name)  # "from_"
+        parameters.append(inspect.Parameter(name, kind, default=default))
+    return inspect.Signature(parameters)
+
+
+def explain(name: str, /, *args: Any, **kwargs: Any) -> str:
+    """The overload and the implementation that a call would run, and why not another."""
+    bound = family(name.partition(".")[0]).bind(args, kwargs)
+    if "." in name:
+        wanted = getattr(family(name.partition(".")[0]), name.partition(".")[2] or "default")
+        bound = bind([wanted.record], args, kwargs)
+    lines, chosen = [bound.record.schema], None
+    for one in implementations(bound.record):
+        reason = one.refuses(bound)
+        if reason is None and chosen is None:
+            chosen = one
+            lines.append(f"  chosen: slot {one!r}")
+        else:
+            lines.append(f"  not slot {one!r}: {reason or f'slot {chosen.slot} comes first'}")
+    return "\n".join(lines)
+
+
+_families: dict[str, Family] = {}  # each name's, once it was asked for
+
+
+def family(name: str) -> Family:
+    """The operator of this name. Raises UnknownAttribute with the nearest names."""
+    found = _families.get(name)
+    if found is None:
+        records = library().records(name)
+        if not records:
+            raise UnknownAttribute(
+                f"ATen of PyTorch {library().version} has no operator {name}",
+                nearest(name, library().names()),
+                "pto.aten.names() has all",
+            )
+        found = _families.setdefault(name, Family(name, records))
+    return found

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Implementations of an overload: slots 0 to 7 are ours, slot 8 is ATen's kernel.
+
+    choose(bind(records, args, kwargs)).run(...)
+
+The lowest slot that takes the call runs it. One that refuses gives its reason, which `explain`
+prints; one that fails raises, and no other is tried.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pto.aten.binding import Bound
+from pto.aten.records import Record, library
+from pto.errors import InvalidValue
+
+ATEN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """`refuses` gives the reason why it does not take a call, or None; `run` takes it.
+
+    `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where it has
+    none.
+    """
+
+    slot: int
+    name: str
+    platform: str
+    refuses: Callable[[Bound], str | None]
+    run: Callable[[Bound, Any], Any]
+
+    def __repr__(self) -> str:
+        return f"{self.slot} {self.name}"
+
+
+_ours: dict[str, list[Implementation]] = {}
+
+
+def implement(full_name: str, implementation: Implementation) -> None:
+    """Puts an implementation of an overload into its slot, which must be free."""
+    taken = _ours.setdefault(full_name, [])
+    if not 0 <= implementation.slot < ATEN:
+        raise InvalidValue(
+            f"slot {implementation.slot} of {full_name}",
+            f"slots 0 to {ATEN - 1} are for implementations, {ATEN} is ATen's kernel",
+            "choose another",
+        )
+    if any(one.slot == implementation.slot for one in taken):
+        raise InvalidValue(
+            f"slot {implementation.slot} of {full_name} is taken",
+            f"{', '.join(map(repr, taken))} are there",
+            "choose another",
+        )
+    taken.append(implementation)
+    taken.sort(key=lambda one: one.slot)
+
+
+def implementations(record: Record) -> Sequence[Implementation]:
+    """All of an overload, by slot; ATen's kernel is last."""
+    aten = Implementation(
+        ATEN,
+        "aten",
+        "cpu",
+        lambda bound: library().refuses(bound.record, bound.values),
+        lambda bound, like: library().call(bound.record, bound.values, like),
+    )
+    return [*_ours.get(record.full_name, ()), aten]
+
+
+def choose(bound: Bound, slot: int | None = None) -> Implementation:
+    """The implementation that runs a call: the lowest slot that takes it, or the one asked for.
+
+    Raises InvalidValue with the reasons of all where none takes it.
+    """
+    reasons = []
+    for one in implementations(bound.record):
+        if slot is not None and one.slot != slot:
+            continue
+        reason = one.refuses(bound)
+        if reason is None:
+            return one
+        reasons.append(f"slot {one!r}: {reason}")
+    name = bound.record.full_name
+    if not reasons:
+        there = ", ".join(map(repr, implementations(bound.record)))
+        raise InvalidValue(
+            f"{name} has no slot {slot}", f"its slots are {there}", "ask for one of these"
+        )
+    raise InvalidValue(
+        f"nothing takes this call of {name}",
+        "; ".join(reasons),
+        "call another operator" if slot is None else f"leave slot={slot} out",
+    )

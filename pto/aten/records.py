@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of ATen's overloads, and the library that has them: the PyTorch of this process.
+
+    record = library().records("add")[0]
+    record.name, record.overload        # "add", "Tensor"
+    record.arguments[2]                 # Argument("alpha", "Scalar", is_keyword_only=True, ...)
+
+Nothing here imports PyTorch: adapters/torch/aten does, and it is loaded at the first use. Records
+are made from PyTorch's dispatcher when they are asked for, so that they are those of the PyTorch
+that is installed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pto.errors import Failure
+from pto.language import adapters
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()  # the default of an argument that has none
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of an overload; `type` is spelled as in a schema, without alias: "int[2]?"."""
+
+    name: str
+    type: str
+    is_keyword_only: bool = False
+    is_written: bool = False  # "Tensor(a!)"
+    default: Any = REQUIRED
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """One overload: "add.Tensor"; its `overload` is "" for the one without a name.
+
+    `cpu` and `meta` say whether the dispatcher has a kernel for dense CPU tensors, and one that
+    computes shapes alone. `handle` is the library's own. There is one record of an overload.
+    """
+
+    name: str
+    overload: str
+    schema: str  # "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    arguments: tuple[Argument, ...]
+    returns: tuple[str, ...]  # types: "Tensor", "Tensor[]", "int"
+    tags: frozenset[str]
+    cpu: bool
+    meta: bool
+    handle: Any = field(repr=False)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}.{self.overload}" if self.overload else self.name
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arguments that are written and given by keyword: those of an `out` overload."""
+        return tuple(a for a in self.arguments if a.is_written and a.is_keyword_only)
+
+
+class Library(Protocol):
+    """The questions of the surface to PyTorch; adapters/torch/aten answers them."""
+
+    version: str
+
+    def names(self) -> frozenset[str]:
+        """The names of all operators, without overloads."""
+        ...
+
+    def records(self, name: str) -> tuple[Record, ...]:
+        """The overloads of a name, in the dispatcher's order; none where it is unknown."""
+        ...
+
+    def convert(self, type_: str, value: Any) -> tuple[int, Any] | None:
+        """The value as PyTorch takes it for a type, and how far it is from it; None: it is not one.
+
+        0: it is of the type. 1: it is widened, as an int where a float is taken. 2: a number where
+        a tensor is taken.
+        """
+        ...
+
+    def call(self, record: Record, values: Mapping[str, Any], like: Any) -> Any:
+        """Runs an overload with converted values; results are of the kind of its arrays."""
+        ...
+
+    def refuses(self, record: Record, values: Mapping[str, Any]) -> str | None:
+        """Why the dispatcher has no kernel for a call; None: it has one."""
+        ...
+
+    def describe(self, value: Any) -> str:
+        """A value in an error: "f32[3, 4]", "2.5", "a list of 3 f32 arrays"."""
+        ...
+
+
+_library: Library | None = None
+
+
+def register(found: Library) -> None:
+    """Called by the adapter when it is loaded."""
+    global _library
+    _library = found
+
+
+def library() -> Library:
+    """The library of this process. Raises Failure where PyTorch is not installed."""
+    if _library is None:
+        try:
+            adapters.load("torch.aten")
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise Failure(
+                "pto.aten needs PyTorch, which is not installed",
+                "its operators, with their schemas and kernels, are those of the installed PyTorch",
+                "install it: pip install torch==2.13.0",
+            ) from error
+    assert _library is not None, "the adapter registers its library when it is loaded"
+    return _library
+
+
+def known(records: Sequence[Record]) -> str:
+    """The overloads of a name, as an error lists them."""
+    return ", ".join(r.overload or "default" for r in records)
