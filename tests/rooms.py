@@ -38,8 +38,8 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 764,
-    "adapters": 12100,
+    "abi": 830,
+    "adapters": 12470,
     "aten": 500,
     "base": 1500,
     "bench": 1224,
@@ -56,7 +56,7 @@ BUDGETS = {
     "operators": 3290,
     "ops": 5167,
     "passes": 2680,
-    "pto": 995,
+    "pto": 1285,
     "tasks": 11145,
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// ATen's operators in C++ without PyTorch's headers and without Python.
+//
+//     #include <pto/aten.hpp>                              // link with -ldl
+//     pto::aten::Library torch("/path/to/site-packages/torch/lib");   // or Library(): it is loaded
+//     float x[6] = {}, out[6];
+//     pto::aten::Tensor a(x, {2, 3}), b(out, {2, 3});
+//     torch.call("add.out", {a, a, 2, b});                 // out = a + 2 a
+//     pto::aten::Tensor made = torch.call("randn", {{2, 3}})[0].tensor();
+//     const float* numbers = made.data<float>();
+//
+// Values stand in the order of the schema; those left out at the end, and `left_out`, are its
+// defaults. Sizes and strides count elements. A tensor over memory owns nothing: the memory has to
+// live as long as the tensor and what PyTorch returns of it (views, `out`).
+// The calls are made by a part that `python -m pto adapters build torch` builds for one PyTorch.
+// Errors: pto::aten::Error with what, why and fix; a refused call has written nothing.
+//
+// Thread safety: a Library and its operators may be used by any thread; a Tensor as PyTorch's.
+#pragma once
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <complex>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "pto/abi/aten.h"
+
+namespace pto::aten {
+
+struct Error : std::runtime_error {
+  explicit Error(const std::string& text) : std::runtime_error(text) {}
+  Error(const std::string& what, const std::string& why, const std::string& fix)
+      : std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix) {}
+};
+
+// An element type: DLPack's code (0 int, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool), bits.
+struct Type {
+  uint8_t code = 2, bits = 32;
+  bool operator==(const Type& other) const { return code == other.code && bits == other.bits; }
+  bool operator!=(const Type& other) const { return !(*this == other); }
+};
+
+template <class T>
+struct IsComplex : std::false_type {};
+template <class T>
+struct IsComplex<std::complex<T>> : std::true_type {};
+
+template <class T>
+constexpr Type type_of() {
+  const uint8_t code = std::is_same_v<T, bool>       ? 6
+                       : IsComplex<T>::value         ? 5
+                       : std::is_floating_point_v<T> ? 2
+                       : std::is_unsigned_v<T>       ? 1
+                                                     : 0;
+  return {code, static_cast<uint8_t>(8 * sizeof(T))};
+}
+
+// A tensor or generator of the library, given back when its last user is gone.
+using Owned = std::shared_ptr<const pto_aten_value>;
+
+class Tensor {
+ public:
+  // A tensor over memory: row-major, or with strides.
+  template <class T>
+  Tensor(T* data, std::vector<int64_t> sizes, std::vector<int64_t> strides = {})
+      : Tensor(const_cast<std::remove_const_t<T>*>(data), type_of<std::remove_const_t<T>>(),
+               std::move(sizes), std::move(strides)) {}
+  Tensor(void* data, Type type, std::vector<int64_t> sizes, std::vector<int64_t> strides = {})
+      : data_(data), type_(type), sizes_(std::move(sizes)), strides_(std::move(strides)) {
+    if (!strides_.empty() && strides_.size() != sizes_.size())
+      throw Error("a tensor of " + std::to_string(sizes_.size()) + " sizes has " +
+                      std::to_string(strides_.size()) + " strides",
+                  "each axis has one", "pass as many, or none for row-major memory");
+  }
+  Tensor(const pto_aten_library& library, Owned owned)
+      : library_(&library), owned_(std::move(owned)) {}
+
+  const std::vector<int64_t>& sizes() const { return read(), sizes_; }
+  const std::vector<int64_t>& strides() const { return read(), strides_; }  // empty: row-major
+  Type type() const { return read(), type_; }
+  template <class T>
+  T* data() const {
+    if (type() != type_of<T>())
+      throw Error("data() of a tensor of type " + std::to_string(type_.code) + ", " +
+                      std::to_string(type_.bits) + " bits, as " +
+                      std::to_string(type_of<T>().code) + ", " + std::to_string(type_of<T>().bits) +
+                      " bits",
+                  "codes are DLPack's", "ask for its own type, or convert it");
+    return static_cast<T*>(data_);
+  }
+
+  pto_aten_value value() const {  // borrowed
+    if (owned_) return *owned_;
+    pto_aten_value made = {};
+    made.kind = PTO_ATEN_MEMORY;
+    made.memory = {data_,
+                   sizes_.data(),
+                   strides_.empty() ? nullptr : strides_.data(),
+                   static_cast<int32_t>(sizes_.size()),
+                   type_.code,
+                   type_.bits};
+    return made;
+  }
+
+ private:
+  // Asks where an owned tensor lies now: a call may have resized it.
+  void read() const {
+    if (!owned_) return;
+    pto_aten_memory memory;
+    if (library_->describe(owned_->object, &memory) != 0) throw Error(library_->error());
+    data_ = memory.data, type_ = {memory.type_code, memory.type_bits};
+    sizes_.assign(memory.sizes, memory.sizes + memory.rank);
+    strides_.assign(memory.strides, memory.strides + memory.rank);
+  }
+  const pto_aten_library* library_ = nullptr;
+  Owned owned_;
+  mutable void* data_ = nullptr;
+  mutable Type type_;
+  mutable std::vector<int64_t> sizes_, strides_;
+};
+
+struct LeftOut {};
+inline constexpr LeftOut left_out;
+
+struct Generator {
+  Owned owned;
+};
+
+// A value of a call or a result.
+class Value {
+ public:
+  Value(LeftOut) : value_(kind(PTO_ATEN_LEFT_OUT)) {}
+  Value(std::nullptr_t) : value_(kind(PTO_ATEN_NONE)) {}
+  Value(bool x) : value_(kind(PTO_ATEN_BOOL)) { value_.integer = x; }
+  template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
+  Value(T x) : value_(kind(PTO_ATEN_INT)) {
+    value_.integer = static_cast<int64_t>(x);
+  }
+  Value(double x) : value_(kind(PTO_ATEN_DOUBLE)) { value_.real = x; }
+  Value(std::complex<double> x) : value_(kind(PTO_ATEN_COMPLEX)) {
+    value_.parts[0] = x.real(), value_.parts[1] = x.imag();
+  }
+  Value(const char* text) : value_(kind(PTO_ATEN_STRING)), held_(std::string(text)) {}
+  Value(std::string text) : value_(kind(PTO_ATEN_STRING)), held_(std::move(text)) {}
+  Value(Type type) : value_(kind(PTO_ATEN_TYPE)) { value_.type = {type.code, type.bits}; }
+  Value(Tensor tensor) : value_(kind(PTO_ATEN_TENSOR)), held_(std::move(tensor)) {}
+  Value(Generator one) : value_(kind(PTO_ATEN_GENERATOR)), held_(std::move(one)) {}
+  Value(std::initializer_list<Value> items) : Value(std::vector<Value>(items)) {}
+  Value(std::vector<Value> items) : value_(kind(PTO_ATEN_LIST)), held_(std::move(items)) {}
+
+  // Results. Each throws where the value is of another kind.
+  const Tensor& tensor() const { return held<Tensor>("a tensor"); }
+  const std::vector<Value>& list() const { return held<std::vector<Value>>("a list"); }
+  int64_t integer() const { return expect(PTO_ATEN_INT, "an int"), value_.integer; }
+  double real() const { return expect(PTO_ATEN_DOUBLE, "a float"), value_.real; }
+  bool boolean() const { return expect(PTO_ATEN_BOOL, "a bool"), value_.integer != 0; }
+  bool is_none() const { return value_.kind == PTO_ATEN_NONE; }
+
+  // The value as plain C, borrowed; `items` holds those of lists.
+  pto_aten_value plain(std::vector<std::unique_ptr<std::vector<pto_aten_value>>>& items) const {
+    pto_aten_value made = value_;
+    if (const auto* text = std::get_if<std::string>(&held_)) {
+      made.text = text->c_str(), made.count = static_cast<int64_t>(text->size());
+    } else if (const auto* tensor = std::get_if<Tensor>(&held_)) {
+      made = tensor->value();
+    } else if (const auto* generator = std::get_if<Generator>(&held_)) {
+      made = *generator->owned;
+    } else if (const auto* list = std::get_if<std::vector<Value>>(&held_)) {
+      auto all = std::make_unique<std::vector<pto_aten_value>>();
+      for (const Value& one : *list) all->push_back(one.plain(items));
+      made.items = all->data(), made.count = static_cast<int64_t>(all->size());
+      items.push_back(std::move(all));
+    }
+    return made;
+  }
+
+  // Takes a result over.
+  static Value result(const pto_aten_library& library, const pto_aten_value& value) {
+    if (value.kind == PTO_ATEN_TENSOR) return Tensor(library, owned(library, value));
+    Value made(left_out);
+    made.value_ = value;
+    if (value.kind == PTO_ATEN_LIST) {
+      std::vector<Value> items;
+      for (int64_t i = 0; i < value.count; ++i)
+        items.push_back(result(library, library.share(&value.items[i])));
+      made = Value(std::move(items));
+      pto_aten_value done = value;
+      library.release(&done);
+    }
+    return made;
+  }
+  static Owned owned(const pto_aten_library& library, const pto_aten_value& value) {
+    return Owned(new pto_aten_value(value), [&library](const pto_aten_value* one) {
+      pto_aten_value done = *one;
+      library.release(&done);
+      delete one;
+    });
+  }
+
+ private:
+  static pto_aten_value kind(int32_t kind) {
+    pto_aten_value made = {};
+    made.kind = kind;
+    return made;
+  }
+  void expect(int32_t kind, const char* name) const {
+    if (value_.kind != kind)
+      throw Error("a result is not " + std::string(name), "the schema has another type there",
+                  "print Library::schema of the operator");
+  }
+  template <class T>
+  const T& held(const char* name) const {
+    const T* found = std::get_if<T>(&held_);
+    if (!found) expect(-1, name);
+    return *found;
+  }
+  pto_aten_value value_;
+  std::variant<std::monostate, std::string, Tensor, Generator, std::vector<Value>> held_;
+};
+
+inline Value scalar(double x) { return x; }
+inline Value scalar(int64_t x) { return x; }
+inline Value scalar(int x) { return x; }
+inline Value scalar(bool x) { return x; }
+
+// The build id among notes of a library: a note has sizes, a type, a name and a text, each padded
+// to four bytes.
+inline std::string build_id_in(const char* notes, size_t bytes) {
+  std::string id;
+  for (const char* end = notes + bytes; notes + sizeof(ElfW(Nhdr)) <= end;) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, notes, sizeof note);
+    const char* name = notes + sizeof note;
+    const char* text = name + ((note.n_namesz + 3) & ~3u);
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !std::memcmp(name, "GNU", 4))
+      for (uint32_t i = 0; i < note.n_descsz; ++i) {
+        char digits[3];
+        std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(text[i]));
+        id += digits;
+      }
+    notes = text + ((note.n_descsz + 3) & ~3u);
+  }
+  return id;
+}
+
+// The build id of the loaded libtorch_cpu.so, in hexadecimal digits; "" where there is none.
+inline std::string build_id() {
+  std::string id;
+  const auto visit = [](dl_phdr_info* info, size_t, void* found) {
+    if (!std::strstr(info->dlpi_name, "libtorch_cpu.so")) return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i)
+      if (info->dlpi_phdr[i].p_type == PT_NOTE) {
+        const char* notes =
+            reinterpret_cast<const char*>(info->dlpi_addr) + info->dlpi_phdr[i].p_vaddr;
+        *static_cast<std::string*>(found) += build_id_in(notes, info->dlpi_phdr[i].p_memsz);
+      }
+    return 1;
+  };
+  dl_iterate_phdr(visit, &id);
+  return id;
+}
+
+class Library {
+ public:
+  // The PyTorch in this folder, or, where it is empty, the one that the process has loaded.
+  explicit Library(const std::string& folder = {}) {
+    const std::string name = folder.empty() ? "libtorch_cpu.so" : folder + "/libtorch_cpu.so";
+    if (!dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL | (folder.empty() ? RTLD_NOLOAD : 0)))
+      throw Error("PyTorch cannot be loaded: " + text_of(dlerror()),
+                  name + (folder.empty() ? " is not loaded in this process" : " is no library"),
+                  "pass the folder lib of an installed PyTorch");
+    const std::string part = part_path();
+    void* library = dlopen(part.c_str(), RTLD_NOW);
+    if (!library)
+      throw Error("the part of OpenPTO for this PyTorch cannot be loaded: " + text_of(dlerror()),
+                  "it is built for each PyTorch, known by its build id",
+                  "run: python -m pto adapters build torch");
+    const auto table = reinterpret_cast<const pto_aten_library* (*)()>(dlsym(library, "pto_aten"));
+    table_ = table ? table() : nullptr;
+    if (!table_ || table_->abi_version != PTO_ATEN_ABI_VERSION)
+      throw Error(
+          part + " is of another version of OpenPTO",
+          "this program has version " + std::to_string(PTO_ATEN_ABI_VERSION) + " of its table",
+          "run: python -m pto adapters build torch");
+  }
+
+  // Calls an operator, "add.out" or "neg", and returns its results.
+  std::vector<Value> call(const std::string& name, const std::vector<Value>& arguments) const {
+    constexpr int kRoom = 16;
+    std::vector<std::unique_ptr<std::vector<pto_aten_value>>> items;
+    std::vector<pto_aten_value> plain;
+    for (const Value& one : arguments) plain.push_back(one.plain(items));
+    pto_aten_value results[kRoom];
+    const int32_t n =
+        table_->call(found(name), plain.data(), static_cast<int32_t>(plain.size()), results, kRoom);
+    if (n < 0) throw Error(table_->error());
+    std::vector<Value> made;
+    for (int32_t i = 0; i < n; ++i) made.push_back(Value::result(*table_, results[i]));
+    return made;
+  }
+
+  bool has(const std::string& name) const { return table_->find(name.c_str()) != nullptr; }
+  bool has_kernel(const std::string& name) const { return table_->has_kernel(found(name)) != 0; }
+  std::string schema(const std::string& name) const { return table_->schema(found(name)); }
+  std::string version() const { return table_->torch_version; }
+  int count() const { return table_->count(); }  // overloads of ATen
+  Generator generator(uint64_t seed) const {
+    return {Value::owned(*table_, table_->generator(seed))};
+  }
+
+ private:
+  const pto_aten_operator* found(const std::string& name) const {
+    const pto_aten_operator* op = table_->find(name.c_str());
+    if (!op)
+      throw Error("PyTorch " + version() + " has no operator " + name,
+                  "a name has its overload: add.Tensor, add.out; that of neg has none",
+                  "see pto.aten.NAME.overloads in Python");
+    return op;
+  }
+  static std::string text_of(const char* text) { return text ? text : "no reason is known"; }
+
+  static std::string environment(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  }
+  // The part lies in the cache folder of OpenPTO (PTO_CACHE_DIR).
+  static std::string part_path() {
+    std::string cache = environment("PTO_CACHE_DIR");
+    if (cache.empty() && !environment("XDG_CACHE_HOME").empty())
+      cache = environment("XDG_CACHE_HOME") + "/openpto";
+    if (cache.empty()) cache = environment("HOME") + "/.cache/openpto";
+    return cache + "/torch/aten-" + build_id() + ".so";
+  }
+  const pto_aten_library* table_ = nullptr;
+};
+
+}  // namespace pto::aten
