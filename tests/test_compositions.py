@@ -150,3 +150,11 @@ def test_blocks_of_a_softmax_join_to_the_whole():
     got = run(blocks, s, v)
     np.testing.assert_allclose(got[:3], want, 1e-12)
     assert got[3].tolist() == [0, 0]
+
+
+def test_atan2_of_zeros_and_infinities_is_that_of_c():
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan], np.float32)
+    y, x = (part.copy() for part in np.broadcast_arrays(special[:, None], special))
+    got, want = pto.jit(lambda y, x: pto.atan2(y, x))(y, x), np.arctan2(y, x)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))

@@ -76,7 +76,7 @@ class Program(Tools):
         self.compiled.take_kinds(kinds)
         self.constant_parameters = self.compiled.constant_parameters
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values())
         if any(isinstance(value, Tensor) for value in values):
             bound = self.signature.bind(*args, **kwargs)

@@ -4,14 +4,14 @@
     pto.atan2(y, x), pto.sinh(x), pto.asin(x)
 
 Errors: f32 within 8 ULP, f64 within 16; f16 and bf16 are computed in f32 and rounded once. Zeros
-lose their sign. Thread safety: as a trace.
+lose their sign, but for those of atan2. Thread safety: as a trace.
 """
 
 import math
 from collections.abc import Callable
 
 from pto.language.dtypes import f64
-from pto.language.elementwise import abs, cos, exp, full_like, log, sin, sqrt, where
+from pto.language.elementwise import abs, cos, exp, log, sin, sqrt, where
 from pto.language.exponentials import expm1, log1p
 from pto.language.operation import method
 from pto.language.tensor import Tensor
@@ -110,13 +110,21 @@ atanh = _of_wide("atanh", "The inverse of tanh, between -1 and 1.")(_atanh)
 
 @method("atan2")
 def atan2(y: Tensor, x: Tensor) -> Tensor:
-    """The angle of the point (x, y), from -pi to pi; 0 of (0, 0), NaN of two infinities."""
+    """The angle of the point (x, y), from -pi to pi, as C has it: of zeros and infinities by their
+    signs, pi / 4 of two infinities."""
     given, other = map(real, joined("atan2", y, x))
     a, b = wide(given), wide(other)
-    is_steep = abs(a) > abs(b)
-    top, bottom = where(is_steep, b, a), where(is_steep, a, b)
-    ratio = top / where(bottom == 0, 1.0, bottom)
+    height, width = abs(a), abs(b)
+    is_steep = height > width
+    top, bottom = where(is_steep, width, height), where(is_steep, height, width)
+    is_corner = (top == math.inf) & (bottom == math.inf)
+    ratio = where(is_corner, 1.0, top / where(bottom == 0, 1.0, bottom))
     angle = _atan(ratio)
-    half = where(a < 0, full_like(a, -math.pi / 2), math.pi / 2)
-    turned = where(a < 0, angle - math.pi, angle + math.pi)
-    return cast(where(is_steep, half - angle, where(b < 0, turned, angle)), given.dtype)
+    angle = where(is_steep, math.pi / 2 - angle, angle)
+    angle = where(_has_sign(b), math.pi - angle, angle)
+    return cast(where(_has_sign(a), -angle, angle), given.dtype)
+
+
+def _has_sign(x: Tensor) -> Tensor:
+    """Whether a number is negative, -0 too."""
+    return where(x == 0, 1.0 / x, x) < 0
