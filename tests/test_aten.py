@@ -165,7 +165,7 @@ def test_random_numbers_follow_a_generator():
         (lambda: pto.aten.neg(np.array(["a"])), TypeError, "no such element type"),
         (lambda: pto.aten.to_sparse(x), TypeError, "dense arrays"),
         (lambda: pto.aten.zeros([2], like=3), TypeError, "like is 3"),
-        (lambda: pto.aten.add(x, x, slot=3), ValueError, "its slots are 8 aten"),
+        (lambda: pto.aten.add(x, x, slot=3), ValueError, "its slots are 0 tile, 8 aten"),
         (lambda: pto.aten.explain("nothing", x), AttributeError, "no operator nothing"),
     ],
 )

@@ -5,7 +5,7 @@
     y = pto.aten.add(x, z, alpha=2)                 # NumPy, PyTorch or DLPack arrays
     pto.aten.sort(x, dim=0, descending=True, out=(values, indices))
     q, r = pto.aten.linalg_qr(np.eye(3))
-    pto.aten.add.Tensor.slots("cpu")                # [8 aten]
+    pto.aten.add.Tensor.slots("cpu")                # [0 tile, 8 aten]
     print(pto.aten.explain("softmax.int", x, -1))
 
 A name is that of a schema, a call chooses the overload that fits. Results have the kind of the

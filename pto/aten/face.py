@@ -5,7 +5,7 @@
     add(x, y, alpha=2)               # the overload that fits
     add.Tensor(x, y)                 # this one
     add.out(x, y, out=z)
-    add.Tensor.slots("cpu")          # [8 aten]
+    add.Tensor.slots("cpu")          # [0 tile, 8 aten]
 
 A family and an overload keep nothing but names and a record: any thread may call them.
 """
@@ -111,7 +111,7 @@ def explain(name: str, /, *args: Any, **kwargs: Any) -> str:
         bound = bind([wanted.record], args, kwargs)
     lines, chosen = [bound.record.schema], None
     for one in implementations(bound.record):
-        reason = one.refuses(bound)
+        reason = one.reason(bound)
         if reason is None and chosen is None:
             chosen = one
             lines.append(f"  chosen: slot {one!r}")

@@ -23,7 +23,7 @@ class Implementation:
     """`refuses` gives the reason why it does not take a call, or None; `run` takes it.
 
     `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where it has
-    none.
+    none. `waits` says why only a call that asks for the slot gets it, or is "".
     """
 
     slot: int
@@ -31,6 +31,11 @@ class Implementation:
     platform: str
     refuses: Callable[[Bound], str | None]
     run: Callable[[Bound, Any], Any]
+    waits: str = ""
+
+    def reason(self, bound: Bound, slot: int | None = None) -> str | None:
+        """Why it does not run a call that asks for this slot, or for none."""
+        return self.waits if self.waits and slot is None else self.refuses(bound)
 
     def __repr__(self) -> str:
         return f"{self.slot} {self.name}"
@@ -79,7 +84,7 @@ def choose(bound: Bound, slot: int | None = None) -> Implementation:
     for one in implementations(bound.record):
         if slot is not None and one.slot != slot:
             continue
-        reason = one.refuses(bound)
+        reason = one.reason(bound, slot)
         if reason is None:
             return one
         reasons.append(f"slot {one!r}: {reason}")

@@ -98,6 +98,17 @@ class Library(Protocol):
         """Why the dispatcher has no kernel for a call; None: it has one."""
         ...
 
+    def dense_type(self, value: Any) -> str | None:
+        """The element type of a dense CPU array that needs no gradient, as "float32".
+
+        "" for another array; None for a value that is none.
+        """
+        ...
+
+    def overlap(self, one: Any, other: Any) -> bool:
+        """Whether two values are arrays whose memory may have a byte in common."""
+        ...
+
     def describe(self, value: Any) -> str:
         """A value in an error: "f32[3, 4]", "2.5", "a list of 3 f32 arrays"."""
         ...

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ATen's calls for pto.aten: loading this makes the installed PyTorch its library."""
+"""ATen's calls for pto.aten: loading this makes the installed PyTorch its library.
+
+Our rows are put into their slots, since the forms of a row follow from PyTorch's schemas.
+"""
 
 from pto.adapters.torch.aten.dispatcher import Dispatcher
-from pto.aten import records
+from pto.aten.records import register
+from pto.aten.rows import install
+from pto.aten.table import ROWS
 
-records.register(Dispatcher())
+register(Dispatcher())
+install(ROWS)

@@ -122,6 +122,38 @@ def array(made: torch.Tensor, like: str) -> Any:
         ) from error
 
 
+def dense_type(value: Any) -> str | None:
+    """The element type of a dense CPU array that needs no gradient; see records.Library."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.name if value.dtype.isnative else ""
+    if isinstance(value, torch.Tensor):
+        is_plain = type(value) is torch.Tensor and value.layout is torch.strided
+        is_plain = is_plain and value.device.type == "cpu" and not value.is_quantized
+        is_plain = is_plain and not (value.is_conj() or value.is_neg() or value._is_zerotensor())
+        needs_gradient = value.requires_grad and torch.is_grad_enabled()
+        is_ours = is_plain and not needs_gradient
+        return str(value.dtype).removeprefix("torch.") if is_ours else ""
+    return None if kind(value) is None else ""
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Whether the bytes from the first to the last element of two arrays meet."""
+    if kind(one) is None or kind(other) is None:
+        return False
+    (begin, end), (first, last) = _bounds(one), _bounds(other)
+    return begin < last and first < end
+
+
+def _bounds(value: Any) -> tuple[int, int]:
+    if isinstance(value, np.ndarray):
+        return np.lib.array_utils.byte_bounds(value) if value.size else (0, 0)
+    taken = tensor(value)
+    steps = zip(taken.shape, taken.stride(), strict=True)
+    elements = 1 + sum((size - 1) * stride for size, stride in steps)
+    bytes_ = elements * taken.element_size() if taken.numel() else 0
+    return taken.data_ptr(), taken.data_ptr() + bytes_
+
+
 def describe(value: Any) -> str:
     """An array in an error: "float32[3, 4]", with what is unusual about it."""
     if isinstance(value, torch.Tensor):

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from pto.adapters.torch.aten import calls
+from pto.adapters.torch.aten.arrays import dense_type, overlap
 from pto.adapters.torch.aten.values import convert, describe
 from pto.aten.records import REQUIRED, Argument, Record
 
@@ -23,6 +24,8 @@ class Dispatcher:
     convert = staticmethod(convert)
     describe = staticmethod(describe)
     call = staticmethod(calls.call)
+    dense_type = staticmethod(dense_type)
+    overlap = staticmethod(overlap)
 
     def __init__(self, namespace: str = "aten"):
         self.namespace = namespace
