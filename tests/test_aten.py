@@ -16,6 +16,7 @@ import pto
 import pto.aten
 from pto.aten.binding import bind
 from pto.aten.implementations import Implementation, implement
+from pto.aten.schemas import _TABLE, table
 
 NAMES = (Path(__file__).parent / "aten_names.txt").read_text().split()
 WITHOUT_KERNEL = {"hspmm", "sparse_sampled_addmm", "_conv_depthwise2d", "batch_norm_elemt",
@@ -196,6 +197,30 @@ def test_the_lowest_slot_that_takes_a_call_runs_it():
     with pytest.raises(ValueError, match="taken"):
         implement(name, Implementation(2, "again", "cpu", refuses, lambda bound, like: None))
     assert bind([record], (x,), {}).distance == 0
+
+
+def test_the_tested_pytorch_differs_in_nothing_and_another_is_compared(monkeypatch):
+    found = pto.aten.differences()
+    if found.installed == found.tested:
+        assert not found and _TABLE.read_text() == table()
+    then = _TABLE.read_text().replace("\nneg :", "\nneg :0").replace("\nabs :", "\nabss :")
+    monkeypatch.setattr("pto.aten.schemas._TABLE", Text(then))
+    found = pto.aten.differences()
+    assert (found.added, found.dropped, found.changed) == (
+        ["abs", "abs.out"],
+        ["abss", "abss.out"],
+        ["neg"],
+    )
+
+
+class Text:
+    """A file that holds a text."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def read_text(self):
+        return self.text
 
 
 def test_a_callable_shows_its_schema():

@@ -16,8 +16,18 @@ from typing import Any
 
 from pto.aten.face import Family, Overload, explain, family
 from pto.aten.records import Argument, Record, library
+from pto.aten.schemas import Differences, differences
 
-__all__ = ["Argument", "Family", "Overload", "Record", "explain", "names"]
+__all__ = [
+    "Argument",
+    "Differences",
+    "Family",
+    "Overload",
+    "Record",
+    "differences",
+    "explain",
+    "names",
+]
 
 
 def names() -> list[str]:
