@@ -40,7 +40,7 @@ MAY_USE = {
 BUDGETS = {
     "abi": 830,
     "adapters": 12500,
-    "aten": 580,
+    "aten": 630,
     "base": 1500,
     "bench": 1224,
     "bindings": 4945,

@@ -2,6 +2,7 @@
 """pto.aten: overloads, values, arrays of any kind, what is written, and what is refused."""
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -221,6 +222,31 @@ class Text:
 
     def read_text(self):
         return self.text
+
+
+def test_a_list_restricts_the_names(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("add\nneg\n")
+    try:
+        pto.aten.restrict(names)
+        assert pto.aten.names() == ["add", "neg"] and np.array_equal(pto.aten.neg(x), -x)
+        with pytest.raises(AttributeError, match="restricted to the 2 names of"):
+            pto.aten.mul(x, x)
+        names.write_text("add\nnegg\n")
+        with pytest.raises(ValueError, match="negg(.|\n)*did you mean neg"):
+            pto.aten.restrict(names)
+        with pytest.raises(FileNotFoundError, match="cannot be read"):
+            pto.aten.restrict(tmp_path / "nothing")
+    finally:
+        pto.aten.restrict(None)
+    assert "mul" in pto.aten.names()
+    names.write_text("add")
+    text = "import pto.aten; print(pto.aten.names())"
+    environment = {**os.environ, "PTO_ATEN_NAMES": str(names)}
+    made = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=environment
+    )
+    assert made.stdout == "['add']\n", made.stderr
 
 
 def test_a_callable_shows_its_schema():

@@ -14,6 +14,7 @@ first array, which all arrays of a call have. Without PyTorch, the first use say
 
 from typing import Any
 
+from pto.aten.choice import chosen, restrict
 from pto.aten.face import Family, Overload, explain, family
 from pto.aten.records import Argument, Record, library
 from pto.aten.schemas import Differences, differences
@@ -27,12 +28,14 @@ __all__ = [
     "differences",
     "explain",
     "names",
+    "restrict",
 ]
 
 
 def names() -> list[str]:
-    """The names of all operators, without their overloads."""
-    return sorted(library().names())
+    """The names of all operators that are there, without their overloads."""
+    restricted = chosen()
+    return sorted(restricted[1] if restricted else library().names())
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pto.aten.binding import Bound, bind
+from pto.aten.choice import chosen
 from pto.aten.implementations import Implementation, choose, implementations
 from pto.aten.records import Record, known, library
 from pto.errors import UnknownAttribute, nearest
@@ -125,6 +126,14 @@ _families: dict[str, Family] = {}  # each name's, once it was asked for
 
 def family(name: str) -> Family:
     """The operator of this name. Raises UnknownAttribute with the nearest names."""
+    restricted = chosen()
+    if restricted and name not in restricted[1]:
+        raise UnknownAttribute(
+            f"pto.aten has no operator {name}",
+            f"it is restricted to the {len(restricted[1])} names of {restricted[0]};"
+            f" {nearest(name, restricted[1])}",
+            "add the name to that file, or lift it: pto.aten.restrict(None)",
+        )
     found = _families.get(name)
     if found is None:
         records = library().records(name)
