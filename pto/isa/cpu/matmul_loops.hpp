@@ -22,10 +22,11 @@ constexpr int kBlockCols = 1024;                           // columns of a block
 constexpr int kBlockRows = kVectorBytes == 64 ? 144 : 96;  // rows of a block: 576 or 192 KB
 constexpr int kBlockSlivers = kBlockRows / kRows;
 constexpr int kSmallUnits = 10 << 10;  // of a b that is read again and again where it lies
-constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies
-constexpr int kFewRows = 48;           // of an a at any distance that is too, if b is packed
-constexpr int kFewCols = 512;          // of a b whose panels may read rows that share cache sets
+constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies; AVX-512 reads any,
+constexpr int kFewRows = 48;           // others one with so few rows if b is packed
+constexpr int kFewCols = 256;          // of a b whose panels may read rows that share cache sets
 constexpr int kSetUnits = 1 << 10;     // between units that share a set of the first cache
+constexpr int kFewSlivers = 2, kFewDepth = 128;  // they pass panels that the first cache has
 
 struct Panels {
   int32_t left[kBlockRows * kDepth];
@@ -64,18 +65,20 @@ class Product {
     b_is_rows_ = !job.packed && !job.b_patches && job.b.data && is_even && copies(job.b.type) &&
                  has_rows(job.b, job.b_scale, job.depth, job.cols);
     const int64_t row = job.a.row_stride / Dot::kPerUnit, units = job.rows * row;
-    a_in_place_ = job.a.data && is_even && row * Dot::kPerUnit == job.a.row_stride &&
-                  job.a.type == (Dot::kPerUnit == 1 ? PTO_MATMUL_F32 : PTO_MATMUL_BF16) &&
-                  ((job.packed && job.rows <= kFewRows) || units <= kNearUnits ||
-                   (kVectorBytes == 64 && (row % kSetUnits || job.cols <= kFewCols))) &&
-                  has_rows(job.a, job.a_scale, job.rows, job.depth);
-    b_in_place_ = a_in_place_ && b_is_rows_ && job.b.type == PTO_MATMUL_F32 &&
+    a_in_place_ =
+        job.a.data && is_even && row * Dot::kPerUnit == job.a.row_stride &&
+        job.a.type == (Dot::kPerUnit == 1 ? PTO_MATMUL_F32 : PTO_MATMUL_BF16) &&
+        (kVectorBytes == 64 ? row % kSetUnits || job.rows <= kRows / 2 || job.cols <= kFewCols
+                            : (job.packed && job.rows <= kFewRows) || units <= kNearUnits) &&
+        has_rows(job.a, job.a_scale, job.rows, job.depth);
+    b_in_place_ = b_is_rows_ && job.b.type == PTO_MATMUL_F32 &&
                   (slivers_ == 1 || job.depth * int64_t{job.cols} <= kSmallUnits);
+    if (b_is_rows_ && !b_in_place_ && !is_narrow_ && slivers_ <= kFewSlivers) depth_ = kFewDepth;
   }
 
   void run() {
     const int units = quotient_up(job_.depth, Dot::kPerUnit);
-    const int steps = units > kDepth ? quotient_up(units, kDepth) : 1;
+    const int steps = units > depth_ ? quotient_up(units, depth_) : 1;
     const int vectors = quotient_up(job_.cols, kLane), blocks = quotient_up(vectors, kBlockVectors);
     for (int block = 0; block < blocks; ++block) {
       const int begin = share(vectors, block, blocks), end = share(vectors, block + 1, blocks);
@@ -172,8 +175,8 @@ class Product {
     const Columns c = columns(block, panel);
     const int first = tiles.sliver, last = first + tiles.count;
     if (is_copied(c) && first == 0) {  // by the first sliver
-      const char* const b = right_at(block.k, c.begin);
-      const int64_t row = right_at(block.k + 1, c.begin) - b;
+      const int64_t row = right_at(1, 0) - right_at(0, 0);
+      const char* const b = right_at(block.k, c.begin) + kLineBytes - 1;  // up to its last line
       // All rows with the units of the next slivers; or one row with each group.
       if (last <= kGroup || Dot::kPerUnit > 1)
         return {{b, row, 0}, 1, smaller(1 + Dot::kPerUnit, last)};
@@ -290,7 +293,8 @@ class Product {
     Operands of = {left_of(tiles.sliver), panel, block.units, tiles.count, kRows * kDepth};
     if constexpr (kReadsRows<Dot>) {
       const bool copies = is_copied(c) && tiles.sliver == 0;
-      if (a_in_place_ || copies) return multiply_in_place(of, rows_each, out, block, tiles, c);
+      if (a_in_place_ || copies || (b_in_place_ && c.is_whole()))
+        return multiply_in_place(of, rows_each, out, block, tiles, c);
     }
     MicroKernel<Dot>::get(rows_each, c.vectors)(of, out);
   }
@@ -348,21 +352,11 @@ class Product {
       if (!is_narrow_)
         to_.write(tile[i], r.begin + i, c.begin, c.count);
       else if (job_.c.type == PTO_MATMUL_F16)
-        write_rounded<half>(tile[i], r.begin + i, c.begin, c.count);
+        write_rounded<half>(job_.c, tile[i], r.begin + i, c.begin, c.count);
       else
-        write_rounded<bfloat16_t>(tile[i], r.begin + i, c.begin, c.count);
+        write_rounded<bfloat16_t>(job_.c, tile[i], r.begin + i, c.begin, c.count);
     }
   }
-  template <class T>
-  void write_rounded(const Unit* sums, int row, int col, int count) const {
-    T* const to = static_cast<T*>(job_.c.data) + row * job_.c.row_stride + col;
-    const auto* const from = reinterpret_cast<const float*>(sums);
-    int j = 0;
-    for (; j + kLane <= count; j += kLane)
-      lanes::store<kLane>(to + j, lanes::load<kLane>(from + j));
-    if (j < count) lanes::store_part<kLane>(to + j, lanes::load<kLane>(from + j), count - j);
-  }
-
   // Behind a packed b stand the sums of all blocks.
   void sum_columns(const char* panel, const Columns& c, const Block& block) {
     if (!first_factor_ || (job_.packed && !job_.packs)) return;
@@ -389,8 +383,8 @@ class Product {
   char* packed_sums_ = nullptr;  // of the excess of all columns
   Place to_, from_;
   const int slivers_;
-  bool is_narrow_ = false;                        // c, of f16 or bf16
-  bool b_is_rows_ = false;                        // of f32, f16 or bf16, to be packed
+  int depth_ = kDepth;                            // units of a block
+  bool is_narrow_ = false, b_is_rows_ = false;    // c, of f16 or bf16; b, rows to be packed
   bool a_in_place_ = false, b_in_place_ = false;  // read where they lie; of b whole panels
 };
 

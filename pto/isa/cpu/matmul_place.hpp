@@ -50,6 +50,16 @@ struct PlaceOf {
 
 using Place = PlaceOf<int32_t>;
 
+// Rounds floats into a row of c, of T, f16 or bf16.
+template <class T>
+void write_rounded(const pto_matmul_matrix& c, const void* sums, int row, int col, int count) {
+  T* const to = static_cast<T*>(c.data) + row * c.row_stride + col;
+  const auto* const from = static_cast<const float*>(sums);
+  int j = 0;
+  for (; j + kLane <= count; j += kLane) lanes::store<kLane>(to + j, lanes::load<kLane>(from + j));
+  if (j < count) lanes::store_part<kLane>(to + j, lanes::load<kLane>(from + j), count - j);
+}
+
 // True where elements of each row lie together and count as they are.
 inline bool has_rows(const pto_matmul_matrix& m, const pto_matmul_matrix& scales, int rows,
                      int cols) {

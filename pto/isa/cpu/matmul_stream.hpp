@@ -19,6 +19,8 @@ namespace matmul {
 
 constexpr int kStreamRows = 16;         // of a
 constexpr int kStreamFrom = 4 << 10;    // units of b for the square of the rows
+constexpr int kStreamFar = 2 << 20;     // units of a b that no near cache holds
+constexpr int kSwept = 3;               // rows of a whose elements stay in registers
 constexpr int kStreamDepth = 16;        // rows of b that pass at once
 constexpr int kStreamUnits = 32 << 10;  // sums that stay in the second cache
 
@@ -26,7 +28,7 @@ constexpr int kStreamUnits = 32 << 10;  // sums that stay in the second cache
 // pass.
 template <int Rows>
 struct Swept {
-  static constexpr int kDepth = Rows == 1 ? 8 : 4;  // rows of b
+  static constexpr int kDepth = Rows == 1 ? 6 : 4;  // rows of b: eight may share a cache set
   using Sum = FloatDot::Sum;
   using All = typename IndicesTo<Rows * kDepth>::type;
 
@@ -37,7 +39,8 @@ struct Swept {
     ((sum[I / kDepth] = FloatDot::add(sum[I / kDepth], left[I], right[I])), ...);
   }
 
-  // `from` and `to` are rows of sums; from may be null.
+  // `from` and `to` are rows of sums; from may be null. `asks`: for the rows of b behind these.
+  template <bool asks>
   static void run(const int32_t* a, int64_t a_row, const int32_t* b, int64_t b_row, int vectors,
                   const Outputs& sums) {
     Units left[Rows * kDepth];
@@ -48,6 +51,8 @@ struct Swept {
     char* to = sums.to[0];
     for (int v = 0; v < vectors; ++v, b += kLane, to += kVectorBytes) {
       Sum sum[Rows] = {};
+      PTO_UNROLL
+      for (int k = 0; asks && k < kDepth; ++k) __builtin_prefetch(b + (k + kDepth) * b_row, 0, 2);
       PTO_UNROLL
       for (int r = 0; r < Rows && from; ++r)
         __builtin_memcpy(&sum[r], from + r * sums.from_stride, sizeof(Sum));
@@ -84,9 +89,14 @@ class Stream {
   explicit Stream(const pto_matmul_job& job)
       : job_(job), to_(job.c, job.rows, job.cols), from_(job.start, job.rows, job.cols) {}
 
-  // True where the loops over panels are slower.
+  // True where the loops over panels are slower. Those for AVX-512 read rows of a near b in place,
+  // and two of their slivers share panels while the first cache has them.
   static bool pays(const pto_matmul_job& job) {
-    return job.depth * int64_t{job.cols} > job.rows * int64_t{job.rows} * kStreamFrom;
+    const int64_t units = job.depth * int64_t{job.cols};
+    if (kVectorBytes == 64 && job.rows > kSwept &&
+        has_float_rows(job.b, job.b_scale, job.depth, job.cols))
+      return job.rows <= kRows && units > kStreamFar;
+    return units > job.rows * int64_t{job.rows} * kStreamFrom;
   }
 
   // Writes the outputs, or nothing.
@@ -154,9 +164,9 @@ class Stream {
 
   void by_rows() const {
     const int whole = job_.cols / kLane, most = kStreamUnits / kLane / job_.rows;
-    const int step = job_.rows == 1   ? Swept<1>::kDepth
-                     : job_.rows <= 3 ? Swept<3>::kDepth
-                                      : kStreamDepth;
+    const int step = job_.rows == 1        ? Swept<1>::kDepth
+                     : job_.rows <= kSwept ? Swept<3>::kDepth
+                                           : kStreamDepth;
     const auto passing = [&](int first, int k) -> Passing {
       if (first >= whole) return {};
       return {first * kLane, smaller(whole - first, most), k, smaller(job_.depth - k, step)};
@@ -208,8 +218,10 @@ class Stream {
   }
   template <int Rows>
   void sweep(const Passing& b, const Place* from, const Place& to) const {
-    Swept<Rows>::run(left_at(0, b.k), job_.a.row_stride, right_at(b.k, b.col), job_.b.row_stride,
-                     b.vectors, outputs(to, from, 0, 0, 1));
+    const bool is_far = job_.depth * int64_t{job_.cols} > kStreamFar;
+    const auto run = is_far ? Swept<Rows>::template run<true> : Swept<Rows>::template run<false>;
+    run(left_at(0, b.k), job_.a.row_stride, right_at(b.k, b.col), job_.b.row_stride, b.vectors,
+        outputs(to, from, 0, 0, 1));
   }
   // From the first one to before the last one.
   struct Vectors {

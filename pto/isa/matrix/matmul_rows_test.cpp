@@ -74,6 +74,8 @@ TEST(MatmulRows, StreamsByAFewRows) {
         const auto seed = unsigned(3 * cols + 1);  // b's rows lie together
         ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({rows, depth, cols}, seed, engine, rows % 2));
       }
+  for (const int rows : {1, 3, 5})  // by a b that no near cache holds
+    ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({rows, 2101, 1003}, 1, PTO_MATMUL_BEST, rows % 2));
 }
 
 // Rows of bytes, which lie four to a float at the end of accessible memory.
