@@ -156,6 +156,21 @@ TEST(DefinedInCpp, splits_its_items_among_blocks) {
   EXPECT_TRUE(std::equal(x.rbegin(), x.rend(), y.begin()));
 }
 
+TEST(DefinedInCpp, gives_few_items_to_the_first_blocks) {
+  pto_args args = {};
+  args.blocks = 16;
+  for (const int64_t all : {0, 1, 2, 15, 16, 17, 100}) {
+    int64_t next = 0;
+    for (args.block = 0; args.block < args.blocks; ++args.block) {
+      const auto [first, last] = KernelArguments(&args).items(all);
+      EXPECT_EQ(first, next) << all << " items, block " << args.block;
+      EXPECT_EQ(last > first, all >= args.blocks || args.block < all);
+      next = last;
+    }
+    EXPECT_EQ(next, all);
+  }
+}
+
 TEST(DefinedInCpp, gets_dense_copies_of_tensors_with_gaps) {
   std::vector<float> x = {0, 1, 2, 3, 4, 5};
   const int64_t n = 3, two = 2, back = -2;

@@ -63,11 +63,13 @@ class KernelArguments {
     return {reinterpret_cast<const char*>(values(index)), given(index)};
   }
 
-  // This block's share of all items: [first, last).
+  // This block's share of all items: [first, last). Items fewer than blocks go to the first ones.
   struct Items {
     int64_t first, last;
   };
   Items items(int64_t all) const {
+    const int64_t next = args_.block + int64_t{1};
+    if (all < args_.blocks) return {next > all ? all : next - 1, next > all ? all : next};
     return {all * args_.block / args_.blocks, all * (args_.block + 1) / args_.blocks};
   }
 
