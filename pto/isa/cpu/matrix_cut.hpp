@@ -6,8 +6,8 @@
 //     for (int64_t i = first; i < last; ++i) multiply(i / cut.count(), cut.part(i % cut.count()));
 //
 // Every part packs its columns of the right operand and its rows of the left one, so each thread
-// gets one large part of about equal sides first. One matrix keeps an eighth of each part for the
-// end, for the thread that comes to it first. Many matrices stay whole.
+// gets one large part of about equal sides first. One large matrix keeps an eighth of each part for
+// the end, for the thread that comes to it first. Many matrices stay whole.
 //
 // Invariant: the parts cover the result once; some may be empty.
 // Thread safety: immutable.
@@ -24,7 +24,9 @@ class MatrixCut {
   // Parts lie at whole tiles of libpto's loops, and are high enough for b to be packed in passing.
   static constexpr int64_t kHeight = 12, kWidth = 32, kLeastHeight = 48, kLeastWidth = 32;
   static constexpr int64_t kRest = 8, kMatricesWanted = 4;
-  static constexpr double kPackCost = 16;  // of an element, in multiply-adds
+  static constexpr int64_t kRestHeight = 48,
+                           kRestWidth = 96;  // a lower or narrower rest costs more
+  static constexpr double kPackCost = 16;    // of an element, in multiply-adds
 
  public:
   MatrixCut(int64_t batches, int64_t rows, int64_t cols, int threads) : rows_(rows), cols_(cols) {
@@ -43,9 +45,9 @@ class MatrixCut {
     }
     if (batches > 1 || down_ * across_ == 1) return;
     const int64_t height = rows / down_, width = cols / across_;
-    if (height > width && height >= kRest * kHeight)
+    if (height > width && height >= kRest * kRestHeight)
       rest_of_rows_ = kRest;
-    else if (width >= height && width >= kRest * kWidth)
+    else if (width >= height && width >= kRest * kRestWidth)
       rest_of_cols_ = kRest;
   }
 

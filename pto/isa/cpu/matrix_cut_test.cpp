@@ -32,16 +32,16 @@ TEST(MatrixCut, CoversTheResultOnce) {
 
 TEST(MatrixCut, GivesEachThreadAboutTheSameFirst) {
   for (const int threads : {2, 3, 7, 8, 61, 64}) {
-    const MatrixCut cut(1, 3000, 2000, threads);
+    const MatrixCut cut(1, 9000, 6000, threads);
     ASSERT_GE(cut.count(), threads);
     int64_t total = 0;
     for (int64_t i = 0; i < threads; ++i) {
       const Rectangle part = cut.part(i);
       total += part.rows * part.cols;
-      EXPECT_NEAR(double(part.rows * part.cols), 3000.0 * 2000 * 7 / 8 / threads,
-                  3000.0 * 2000 * 0.25 / threads);
+      EXPECT_NEAR(double(part.rows * part.cols), 9000.0 * 6000 * 7 / 8 / threads,
+                  9000.0 * 6000 * 0.25 / threads);
     }
-    EXPECT_LT(total, 3000 * 2000);
+    EXPECT_LT(total, 9000 * 6000);
   }
 }
 
@@ -49,6 +49,20 @@ TEST(MatrixCut, LeavesManyMatricesAndOneThreadAlone) {
   EXPECT_EQ(MatrixCut(100, 512, 512, 2).count(), 1);
   EXPECT_EQ(MatrixCut(1, 512, 512, 1).count(), 1);
   EXPECT_EQ(MatrixCut(2, 512, 512, 2).count(), 2);
+}
+
+TEST(MatrixCut, KeepsARestThatIsWorthPackingFor) {
+  for (int64_t rows = 1; rows < 1200; rows += 37)
+    for (int64_t cols = 1; cols < 1800; cols += 53) {
+      const MatrixCut cut(1, rows, cols, 2);
+      for (int64_t i = 2; i < cut.count(); ++i) {
+        const Rectangle before = cut.part(i - 2), rest = cut.part(i);
+        const bool is_below = rest.col == before.col;
+        EXPECT_GT(is_below ? rest.rows : rest.cols, is_below ? 36 : 64) << rows << " x " << cols;
+      }
+    }
+  EXPECT_EQ(MatrixCut(1, 128, 128, 2).count(), 2);
+  EXPECT_EQ(MatrixCut(1, 1024, 1024, 2).count(), 4);
 }
 
 }  // namespace pto::matrix_cut_test
