@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear layers whose weights have 8 or 4 bits. Activations stay as they are: weights are widened
-while they are loaded, and each product is added with one rounding, in the order of the contraction.
+while they are loaded. docs/products.md has the bits and the error.
 """
 
 import math

@@ -125,6 +125,11 @@ int choose_engine(const pto_matmul_job& job, const Abilities& abilities) {
     return wanted <= best ? wanted : PTO_MATMUL_BEST;
   const bool is_plain = !job.a_scale.data && !job.b_scale.data && !job.b_patches;
   const bool has_bf16 = is_plain && job.a.type == PTO_MATMUL_BF16 && job.b.type == PTO_MATMUL_BF16;
+  // Groups along the columns count in each product: no chain of numbers.
+  const bool is_turned = job.b.row_stride != 1 && job.b.col_stride == 1 && !job.packed;
+  const bool has_codes =
+      is_plain && job.a.type == PTO_MATMUL_BF16 &&
+      (job.b.type == PTO_MATMUL_I8 || (job.b.type == PTO_MATMUL_I4X2 && !is_turned));
   const bool may_split = is_plain && job.a.type == PTO_MATMUL_F32 && job.b.type == PTO_MATMUL_F32 &&
                          job.precision != PTO_MATMUL_CHAIN;
   const bool may_round = may_split && job.precision == PTO_MATMUL_MEDIUM;
@@ -137,7 +142,7 @@ int choose_engine(const pto_matmul_job& job, const Abilities& abilities) {
   if (wanted != PTO_MATMUL_AVX512_BF16 && (has_bf16 || has_bytes || may_split) && has_avx512 &&
       abilities.may_use_tiles())
     return PTO_MATMUL_AMX;
-  if ((has_bf16 || may_round) && has_avx512 && abilities.has_pairs &&
+  if ((has_bf16 || has_codes || may_round) && has_avx512 && abilities.has_pairs &&
       (wanted == PTO_MATMUL_AVX512_BF16 || abilities.pairs_are_fast()))
     return PTO_MATMUL_AVX512_BF16;
   return best;

@@ -117,6 +117,13 @@ TEST(Engine, FallsBackWhereTheKernelRefuses) {
   const Abilities fast = {PTO_MATMUL_AVX512_VNNI, true, no, yes};
   EXPECT_EQ(choose_engine(best(PTO_MATMUL_BF16), fast), PTO_MATMUL_AVX512_BF16);
   EXPECT_EQ(choose_engine(best(PTO_MATMUL_I8), fast), PTO_MATMUL_AVX512_VNNI);
+  for (const int codes : {PTO_MATMUL_I8, PTO_MATMUL_I4X2}) {
+    EXPECT_EQ(choose_engine(job(0, PTO_MATMUL_BF16, codes), fast), PTO_MATMUL_AVX512_BF16);
+    EXPECT_EQ(choose_engine(job(0, PTO_MATMUL_F32, codes), fast), PTO_MATMUL_AVX512_VNNI);
+  }
+  pto_matmul_job turned = job(0, PTO_MATMUL_BF16, PTO_MATMUL_I4X2);
+  turned.b.row_stride = 64, turned.b.col_stride = 1;  // groups are of columns
+  EXPECT_EQ(choose_engine(turned, fast), PTO_MATMUL_AVX512_VNNI);
   const Abilities slow = {PTO_MATMUL_AVX512_VNNI, true, no, no};
   EXPECT_EQ(choose_engine(best(PTO_MATMUL_BF16), slow), PTO_MATMUL_AVX512_VNNI);
   EXPECT_EQ(choose_engine(job(PTO_MATMUL_AMX, PTO_MATMUL_I8, PTO_MATMUL_I8), slow), 0);

@@ -108,5 +108,22 @@ void pack_right_coded_rows(const pto_matmul_job& job, void* panel, const Part& p
   CodedRows<Code>(job).pack(static_cast<float*>(panel), part);
 }
 
+// Packs bytes as pairs of bf16, in which they are exact.
+inline void pack_right_coded_pairs(const pto_matmul_job& job, void* panel, const Part& part) {
+  const CodedRows<ByteCode> from(job);
+  for (int first = 0; first < part.lines; first += part.width) {
+    auto* to =
+        reinterpret_cast<uint32_t*>(static_cast<char*>(panel) + first / part.width * part.next);
+    const int lines = smaller(part.lines - first, part.width);
+    for (int u = 0; u < part.units; ++u, to += part.width) {
+      uint32_t rows[2][kVectors * kLane] = {};
+      const int k = part.k + 2 * u;
+      from.pack(reinterpret_cast<float*>(rows),
+                {part.line + first, lines, kVectors * kLane, k, smaller(job.depth - k, 2)});
+      for (int j = 0; j < part.width; ++j) to[j] = rows[0][j] >> 16 | rows[1][j];
+    }
+  }
+}
+
 }  // namespace matmul
 PTO_NAMESPACE_END

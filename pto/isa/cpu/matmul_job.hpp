@@ -10,14 +10,16 @@
 // Law: c[i,j] = (start[i,j] + a[i,0] b[0,j] + a[i,1] b[1,j] + ...) + bias[j]. Integers wrap: every
 // engine gives the same bits. Floats: each product is added with one rounding, in the order of k,
 // and the bias with another, so every engine gives the same bits (but for the payload and sign of a
-// NaN). Except that AVX512_BF16 and AMX add products of bf16 in an order of their own, and take
-// subnormal numbers for zeros: they differ from the sum of the others by at most
-// (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125. Of products of f32 abi/precision.h
-// tells more. On one engine an element has the same bits however the work is cut, in any layout,
-// whatever other rows and columns there are, packed or not. An element of a and b counts as
-// a[i,k] * 2^(scale[i,k/32] - 127) where scales are given, rounded to f32; one of I4X2 as
-// b[k,j] * factor[k/group,j] + zero[k/group,j], rounded once, or as
-// b[k,j] * factor[j/group,k] + zero[j/group,k] where groups are of columns.
+// NaN). Except that AVX512_BF16 and AMX add products of bf16, and the first also those of bf16 by
+// codes (matmul_pair_kernel.hpp), in an order of their own, and take subnormal numbers for zeros:
+// they differ from the sum of the others by at most
+// (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125, by I4X2 by about a tenth more with
+// |factor b| + |zero| as |b|. Of products of f32 abi/precision.h tells more. On one engine an
+// element has the same bits however the work is cut, in any layout, whatever other rows and columns
+// there are, packed or not. An element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where
+// scales are given, rounded to f32; one of I4X2 as b[k,j] * factor[k/group,j] + zero[k/group,j],
+// rounded once, or as b[k,j] * factor[j/group,k] + zero[j/group,k] where groups are of columns,
+// which all engines take as floats.
 // Without terms c is start, or zeros, plus bias.
 //
 // Types: c is f32 for floats of up to 32 bits, where b may be I8 (without boxes) or I4X2, and i32
@@ -88,7 +90,7 @@ enum {
   PTO_MATMUL_AVX2,
   PTO_MATMUL_AVX512,
   PTO_MATMUL_AVX512_VNNI,  // 8-bit integers by vpdpbusd
-  PTO_MATMUL_AVX512_BF16,  // pairs of bf16 by vdpbf16ps; f32 at precision medium
+  PTO_MATMUL_AVX512_BF16,  // pairs of bf16, also by codes, by vdpbf16ps; f32 at precision medium
   PTO_MATMUL_AMX           // bf16, 8-bit integers and f32 by tiles
 };
 

@@ -9,6 +9,7 @@
 // Thread safety: any thread.
 #pragma once
 #include "pto/isa/cpu/matmul_apart.hpp"
+#include "pto/isa/cpu/matmul_coded_pairs.hpp"
 #include "pto/isa/cpu/matmul_coded_rows.hpp"
 #include "pto/isa/cpu/matmul_few_coded.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
@@ -33,10 +34,24 @@ void run_bytes(const pto_matmul_job& job) {
                pack_right_bytes<Dot, T>, excess)
       .run();
 }
-// For bf16, both, or floats, which are rounded.
+// For bf16 a and codes b.
+template <class Pairs, class Code>
+void run_coded_pairs(const pto_matmul_job& job) {
+  using Dot = Bf16Dot<Pairs>;
+  if (job.packs) return pack_words<Code>(job);
+  if (CodedRows<Code>::fit(job))  // of bytes: engine.cpp
+    return Product<Dot>(job, pack_left_bytes<Dot, int16_t, int16_t>, pack_right_coded_pairs).run();
+  Panels& panels = of_thread<Panels>();
+  static_assert(sizeof panels.right >= sizeof(PairPanel));
+  auto& panel = reinterpret_cast<PairPanel&>(panels.right);
+  CodedPairs<Pairs, Code>(unpacked(job), panels.left, panel).run();
+}
+// For bf16, both, or with codes; or floats, which are rounded.
 template <class Pairs>
 void run_pairs(const pto_matmul_job& job) {
   using Dot = Bf16Dot<Pairs>;
+  if (job.b.type == PTO_MATMUL_I8) return run_coded_pairs<Pairs, ByteCode>(job);
+  if (job.b.type == PTO_MATMUL_I4X2) return run_coded_pairs<Pairs, NibbleCode>(job);
   if (job.a.type == PTO_MATMUL_F32)
     return Product<Dot>(job, pack_left_rounded, pack_right_rounded).run();
   if (run_apart<Dot>(job)) return;

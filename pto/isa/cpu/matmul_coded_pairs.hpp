@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matmul coded pairs: products of bf16 with columns of 8 or 4 bits by pairs. Blocks of 32 columns,
+// packed or turned into words in the first cache, become pairs while the first rows are multiplied
+// by them; the other rows of a block read these.
+//
+//     CodedPairs<HardwarePairs, NibbleCode>(job, units, panel).run();
+//
+// Law: that of matmul_pair_kernel.hpp, however the work is cut.
+// Thread safety: pure functions on the caller's memory.
+#pragma once
+#include "pto/isa/cpu/matmul_loops.hpp"
+#include "pto/isa/cpu/matmul_pack_bytes.hpp"
+#include "pto/isa/cpu/matmul_pair_kernel.hpp"
+
+PTO_NAMESPACE_BEGIN
+namespace matmul {
+
+constexpr int kPairPanels = 4;  // that a tile of few rows reads beside each other
+
+// The memory of a thread for a block of columns.
+struct PairPanel {
+  alignas(kLineBytes) float sums[kBlockRows * kCodedCols];
+  alignas(kLineBytes) uint32_t pairs[kPairUnits * kCodedCols];
+  uint32_t words[kPairPanels * kCodedWords * kCodedCols];
+  float factors[kPairPanels * kPairGroups * kCodedCols];
+  float zeros[kPairPanels * kPairGroups * kCodedCols];
+  float row_sums[kBlockRows * kDepth / 16];  // a group has 16 units at least
+};
+
+template <class Pairs, class Code>
+class CodedPairs {
+  using Dot = Bf16Dot<Pairs>;
+  static constexpr bool kInGroups = kSame<Code, NibbleCode>;
+  static constexpr int kCapacity = kBlockRows * kDepth;  // units of a that are packed at once
+
+ public:
+  // `units` has room for a block of a, as Panels has.
+  CodedPairs(const pto_matmul_job& job, int32_t* units, PairPanel& panel)
+      : job_(job),
+        units_(units),
+        panel_(panel),
+        from_(job),
+        to_(job.c, job.rows, job.cols),
+        start_(job.start, job.rows, job.cols),
+        group_(kInGroups ? job.b_group / 2 : kPairUnits) {}
+
+  void run() {
+    const int blocks = quotient_up(job_.rows, kBlockRows);
+    for (int block = 0; block < blocks; ++block) {
+      row_ = share(job_.rows, block, blocks);
+      rows_ = share(job_.rows, block + 1, blocks) - row_;
+      const int chunk = kCapacity / rows_ / kPairUnits * kPairUnits * 2;
+      int k = 0;
+      do {
+        chunk_ = {k, smaller(job_.depth - k, chunk)};
+        pack_left();
+        for (int col = 0; col < job_.cols;) col += columns(col);
+        k += chunk;
+      } while (k < job_.depth);
+    }
+  }
+
+ private:
+  // Elements of the depth.
+  struct Depth {
+    int k, count;
+    int units() const { return quotient_up(count, 2); }
+  };
+  struct Rows {
+    int begin, count;  // from row_ on
+  };
+  int slivers() const { return quotient_up(rows_, kRows); }
+  Rows sliver(int number) const {
+    const int begin = share(rows_, number, slivers());
+    return {begin, share(rows_, number + 1, slivers()) - begin};
+  }
+  int32_t* left_of(const Rows& rows) const {
+    return units_ + int64_t{rows.begin} * (quotient_up(chunk_.units(), kGroup) * kGroup);
+  }
+  int groups() const { return quotient_up(chunk_.units(), group_); }
+
+  void pack_left() const {
+    for (int s = 0; s < slivers(); ++s) {
+      const Rows r = sliver(s);
+      int32_t* const to = left_of(r);
+      pack_left_bytes<Dot, int16_t, int16_t>(
+          job_, to, {row_ + r.begin, r.count, r.count, chunk_.k, chunk_.units()});
+      if constexpr (kInGroups) {
+        if (from_.has_zero()) sum_groups(r, to);
+        for (int u = 0; u < chunk_.units() * r.count; u += kGroup) pair_up(to + u);
+      }
+    }
+  }
+  // Pairs elements k and k + 4 of runs of eight.
+  static void pair_up(int32_t* units) {
+    Vec<uint16_t, 2 * kGroup> v;
+    __builtin_memcpy(&v, units, sizeof v);
+    v = __builtin_shufflevector(v, v, 0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+    __builtin_memcpy(units, &v, sizeof v);
+  }
+  // Sums up each group of rows: elements k + 2 i of runs of 16, the others, then these sums.
+  void sum_groups(const Rows& rows, const int32_t* units) const {
+    using Part = Vec<uint32_t, kGroup>;
+    using Sums = Vec<float, kGroup>;
+    for (int r = 0; r < rows.count; ++r)
+      for (int g = 0; g < groups(); ++g) {
+        Sums low = {}, high = {};
+        for (int u = g * group_; u < (g + 1) * group_; u += kGroup) {
+          Part v;
+          __builtin_memcpy(&v, units + u * rows.count + r * kGroup, sizeof v);
+          low += bit_cast<Sums>(v << 16);
+          high += bit_cast<Sums>(v & 0xffff0000u);
+        }
+        low += high;
+        for (int half = kGroup / 2; half > 0; half /= 2)
+          for (int i = 0; i < half; ++i) low[i] += low[i + half];
+        panel_.row_sums[(rows.begin + r) * groups() + g] = low[0];
+      }
+  }
+
+  // Makes the outputs of some columns from this one on; returns how many.
+  int columns(int col) {
+    const int left = quotient_up(job_.cols - col, kCodedCols);
+    if (rows_ == 1 && left >= kWidth<1> / kCodedCols) return columns<kWidth<1>>(col);
+    if (rows_ == 2 && left >= kWidth<2> / kCodedCols) return columns<kWidth<2>>(col);
+    if (rows_ == 3 && left >= kWidth<3> / kCodedCols) return columns<kWidth<3>>(col);
+    return columns<kCodedCols>(col);
+  }
+  template <int Rows>
+  static constexpr int kWidth =
+      kPairsWide<Rows>* kLane > kCodedCols ? kPairsWide<Rows>* kLane : kCodedCols;
+  template <int Width>
+  int columns(int col) {
+    const int count = smaller(job_.cols - col, Width);
+    read(col, count, Width);
+    for (int k = chunk_.k; k < chunk_.k + chunk_.count; k += 2 * kPairUnits) {
+      const Depth block = {k, smaller(chunk_.k + chunk_.count - k, 2 * kPairUnits)};
+      stage(col, Width / kCodedCols, block);
+      for (int j = 0; j<Width; j += Width> kCodedCols ? Width : kVectors * kLane)
+        multiply(col, j, block, Width);
+    }
+    write(col, count, Width);
+    return Width;
+  }
+
+  // Begins with what lies in c or start, or zeros.
+  void read(int col, int count, int width) const {
+    const Place* const source = chunk_.k > 0 ? &to_ : job_.start.data ? &start_ : nullptr;
+    auto* sums = reinterpret_cast<int32_t*>(panel_.sums);
+    for (int r = 0; r < rows_; ++r, sums += width) {
+      __builtin_memset(sums, 0, sizeof(float) * size_t(width));
+      if (source) source->read(sums, row_ + r, col, count);
+    }
+  }
+  void write(int col, int count, int width) const {
+    const Axis cols = cols_of(job_.bias);
+    const auto* const bias = static_cast<const float*>(job_.bias.data);
+    const bool is_last = chunk_.k + chunk_.count >= job_.depth;
+    float* sums = panel_.sums;
+    for (int r = 0; r < rows_; ++r, sums += width) {
+      for (int j = 0; bias && is_last && j < count; ++j) sums[j] += bias[cols.at(col + j)];
+      to_.write(reinterpret_cast<const int32_t*>(sums), row_ + r, col, count);
+    }
+  }
+
+  // Finds the words of a block of some panels, and the floats of its groups.
+  void stage(int col, int panels, const Depth& block) {
+    const int64_t ahead = int64_t(2) * kPairUnits * Code::kBits / 8;
+    for (int p = 0; p < panels; ++p, col += kCodedCols) {
+      uint32_t* const words = panel_.words + p * kCodedWords * kCodedCols;
+      for (int j = 0; j < smaller(kCodedCols, job_.cols - col); j += kGroup) {
+        const int count = smaller(job_.cols - col - j, kGroup);
+        if (!from_.is_packed()) turn_words(words + j, col + j, count, block, ahead);
+        if constexpr (kInGroups) take_groups(p, col, j, count, block);
+      }
+    }
+  }
+  void turn_words(uint32_t* to, int col, int count, const Depth& block, int64_t ahead) const {
+    for (int u = 0; u < block.count; u += Coded<Code>::kUnits) {
+      Group v[kGroup];
+      from_.words(col, count, block.k + u, ahead, v);
+      PTO_UNROLL
+      for (int w = 0; w < kGroup; ++w, to += kCodedCols) *reinterpret_cast<LooseGroup*>(to) = v[w];
+    }
+  }
+  void take_groups(int panel, int col, int j, int count, const Depth& block) const {
+    using Loose = typename VecOf<float, kGroup>::loose;
+    int64_t at = panel * kPairGroups * kCodedCols + j;
+    for (int u = 0; u < block.count; u += 2 * group_, at += kCodedCols) {
+      *reinterpret_cast<Loose*>(panel_.factors + at) = from_.factor(col + j, count, block.k + u);
+      if (from_.has_zero())
+        *reinterpret_cast<Loose*>(panel_.zeros + at) = from_.zero(col + j, count, block.k + u);
+    }
+  }
+
+  // Adds the products with a block, of columns `j` on, to the sums.
+  void multiply(int col, int j, const Depth& block, int width) const {
+    const int unit = (block.k - chunk_.k) / 2, group = unit / group_;
+    PairOperands of = {};
+    of.words = panel_.words + j;
+    of.words_panel = int64_t{kCodedWords} * kCodedCols;
+    if (from_.is_packed()) {
+      of.words = from_.packed(col, block.k) + j;
+      of.words_panel = from_.packed(col + kCodedCols, block.k) - of.words + j;
+    }
+    of.panel = panel_.pairs;
+    of.units = block.units(), of.group = group_;
+    of.factors = panel_.factors + j;
+    of.zeros = from_.has_zero() ? panel_.zeros + j : nullptr;
+    of.row_sums_row = groups(), of.sums_row = width;
+    const int slivers = this->slivers();
+    for (int s = 0; s < slivers; ++s) {
+      const Rows r = sliver(s);
+      of.a = left_of(r) + int64_t{unit} * r.count;
+      of.row_sums = panel_.row_sums + r.begin * groups() + group;
+      of.sums = panel_.sums + r.begin * width + j;
+      run_rows(typename IndicesTo<kRows>::type(), r.count, of, width,
+               slivers == 1 ? PairsFrom::Words
+               : s == 0     ? PairsFrom::WordsToPanel
+                            : PairsFrom::Panel);
+    }
+  }
+  template <int... R>
+  static void run_rows(Indices<R...>, int rows, const PairOperands& of, int width, PairsFrom from) {
+    ((R + 1 == rows ? run_kernel<R + 1>(of, width, from) : void()), ...);
+  }
+  template <int Rows>
+  static void run_kernel(const PairOperands& of, int width, PairsFrom from) {
+    using Kernel = PairKernel<Pairs, Code, Rows, kVectors>;
+    if constexpr (kPairsWide<Rows> != kVectors) {
+      if (width > kCodedCols)
+        return PairKernel<Pairs, Code, Rows, kPairsWide<Rows>>::template run<PairsFrom::Words>(of);
+    }
+    if constexpr (2 * Rows >= kRows) {  // slivers of more rows than one has
+      if (from == PairsFrom::WordsToPanel) return Kernel::template run<PairsFrom::WordsToPanel>(of);
+      if (from == PairsFrom::Panel) return Kernel::template run<PairsFrom::Panel>(of);
+    }
+    Kernel::template run<PairsFrom::Words>(of);
+  }
+
+  const pto_matmul_job& job_;
+  int32_t* const units_;
+  PairPanel& panel_;
+  const Coded<Code> from_;
+  const Place to_, start_;
+  const int group_;  // units
+  int row_ = 0, rows_ = 0;
+  Depth chunk_ = {};
+};
+
+}  // namespace matmul
+PTO_NAMESPACE_END
