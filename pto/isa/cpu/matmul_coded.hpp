@@ -4,8 +4,8 @@
 // are turned at once, and then each word of a vector gives its elements one after another. Packed
 // columns lie as words, [cols / 32][words][32], and need no turning.
 //
-//     pack_right_coded<ByteCode>(job, panel, part);   // floats, as the loops over panels read them
 //     pack_words<ByteCode>(job);
+//     Coded<ByteCode>(job).words(col, 8, k, ahead, words);   // eight of each of eight columns
 //
 // Invariant: only valid elements are read; words beyond them are zeros.
 // Thread safety: pure functions on the caller's memory.
@@ -35,10 +35,37 @@ inline pto_matmul_job unpacked(pto_matmul_job job) {
   return job;
 }
 
-// Returns the element at a place of each word.
-template <class Code, class V>
-PTO_INLINE Vec<float, kCount<V>> element_of(V words, int place) {
-  using Signed = Vec<int32_t, kCount<V>>;
+#if defined(PTO_TARGET_AVX512)
+// An instruction takes four bits of each word.
+PTO_INLINE Vec<float, kLane> nibble_of(Units words, int place) {
+  const Vec<float, kLane> table = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+  Vec<float, kLane> all;
+  asm("vpermps %2, %1, %0" : "=v"(all) : "v"(words >> (4 * place)), "v"(table));
+  return all;
+}
+// Makes 256 + the byte with its top bit turned, as the bits of a float.
+PTO_INLINE Vec<float, kLane> byte_of(Units words, int place) {
+  constexpr int kAt = 15;
+  const int left = kAt - 8 * place;
+  Units bits = left >= 0 ? words << left : words >> -left;
+  const Units mask = lanes::splat<Units>(0xffu << kAt);
+  const Units number = lanes::splat<Units>(0x43800000u ^ 0x80u << kAt);
+  asm("vpternlogd $0x6a, %2, %1, %0"
+      : "+v"(bits)
+      : "v"(mask), "v"(number));  // bits & mask ^ number
+  return bit_cast<Vec<float, kLane>>(bits) - lanes::splat<Vec<float, kLane>>(384.0f);
+}
+#endif
+
+// Returns the element at a place of each word, for products of so many rows: one waits for what
+// shifts and converts, more for what multiplies and adds.
+template <class Code, int Rows>
+PTO_INLINE Vec<float, kLane> element_of(Units words, int place) {
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (kSame<Code, NibbleCode>) return nibble_of(words, place);
+  if constexpr (Rows == 1) return byte_of(words, place);
+#endif
+  using Signed = Vec<int32_t, kLane>;
   const Signed high = bit_cast<Signed>(words << (32 - Code::kBits * (place + 1)));
   return lanes::convert<float>(high >> (32 - Code::kBits));
 }
@@ -136,39 +163,6 @@ class Coded {
   const int first_, depth_, group_shift_;
   const pto_matmul_matrix factor_, zero_;
 };
-
-template <class Code>
-void pack_right_coded(const pto_matmul_job& job, void* panel, const Part& part) {
-  using From = Coded<Code>;
-  using Floats = typename From::Floats;
-  const From from(job);
-  const int units = quotient_up(part.units, kGroup) * kGroup;
-  for (int j = 0; j < part.lines; j += kGroup) {
-    const int line = part.line + j, count = smaller(part.lines - j, kGroup);
-    int32_t* to = static_cast<int32_t*>(panel) + j;
-    for (int first = 0; first < units; first += From::kUnits) {
-      Group v[kGroup];
-      from.words(line, count, part.k + first, sizeof(Group) * 4, v);
-      const int words = smaller(kGroup, (units - first) / Code::kPerWord);
-      for (int w = 0; w < words; ++w) {
-        const auto word = bit_cast<Vec<uint32_t, kGroup>>(v[w]);
-        Floats factor = {}, zero = {};
-        if constexpr (From::kHasFactors) {  // those of all columns hold for a whole word
-          const int k = smaller(part.k + first + w * Code::kPerWord, job.depth - 1);
-          factor = from.factor(line, count, k);
-          if (from.has_zero()) zero = from.zero(line, count, k);
-        }
-        PTO_UNROLL
-        for (int u = 0; u < Code::kPerWord; ++u, to += part.width) {
-          Floats one = element_of<Code>(word, u);
-          if constexpr (From::kHasFactors)
-            one = weight_of(one, factor, from.has_zero() ? &zero : nullptr);
-          *reinterpret_cast<typename VecOf<float, kGroup>::loose*>(to) = one;
-        }
-      }
-    }
-  }
-}
 
 // Writes b as words.
 template <class Code>

@@ -11,7 +11,7 @@
 // engine gives the same bits. Floats: each product is added with one rounding, in the order of k,
 // and the bias with another, so every engine gives the same bits (but for the payload and sign of a
 // NaN). Except that AVX512_BF16 and AMX add products of bf16, and the first also those of bf16 by
-// codes (matmul_pair_kernel.hpp), in an order of their own, and take subnormal numbers for zeros:
+// codes (matmul_coded_kernel.hpp), in an order of their own, and take subnormal numbers for zeros:
 // they differ from the sum of the others by at most
 // (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125, by I4X2 by about a tenth more with
 // |factor b| + |zero| as |b|. Of products of f32 abi/precision.h tells more. On one engine an

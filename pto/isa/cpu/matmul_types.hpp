@@ -9,9 +9,8 @@
 // Thread safety: any thread.
 #pragma once
 #include "pto/isa/cpu/matmul_apart.hpp"
-#include "pto/isa/cpu/matmul_coded_pairs.hpp"
+#include "pto/isa/cpu/matmul_coded_loops.hpp"
 #include "pto/isa/cpu/matmul_coded_rows.hpp"
-#include "pto/isa/cpu/matmul_few_coded.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
 #include "pto/isa/cpu/matmul_pack_rounded.hpp"
@@ -34,28 +33,32 @@ void run_bytes(const pto_matmul_job& job) {
                pack_right_bytes<Dot, T>, excess)
       .run();
 }
-// For bf16 a and codes b.
-template <class Pairs, class Code>
-void run_coded_pairs(const pto_matmul_job& job) {
-  using Dot = Bf16Dot<Pairs>;
+// For floats a, or pairs of bf16, and codes b; the packers are those of a, and of rows of b.
+template <class Dot, class Code>
+void run_coded(const pto_matmul_job& job, Pack left, Pack right_rows) {
   if (job.packs) return pack_words<Code>(job);
-  if (CodedRows<Code>::fit(job))  // of bytes: engine.cpp
-    return Product<Dot>(job, pack_left_bytes<Dot, int16_t, int16_t>, pack_right_coded_pairs).run();
+  if (CodedRows<Code>::fit(job)) return Product<Dot>(job, left, right_rows).run();
   Panels& panels = of_thread<Panels>();
-  static_assert(sizeof panels.right >= sizeof(PairPanel));
-  auto& panel = reinterpret_cast<PairPanel&>(panels.right);
-  CodedPairs<Pairs, Code>(unpacked(job), panels.left, panel).run();
+  static_assert(sizeof panels.right >= sizeof(CodedPanel));
+  auto& panel = reinterpret_cast<CodedPanel&>(panels.right);
+  CodedProduct<Dot, Code>(unpacked(job), left, panels.left, panel).run();
+}
+template <class Code>
+void run_coded(const pto_matmul_job& job) {
+  run_coded<FloatDot, Code>(job, floats(job.a.type).left, pack_right_coded_rows<Code>);
 }
 // For bf16, both, or with codes; or floats, which are rounded.
 template <class Pairs>
 void run_pairs(const pto_matmul_job& job) {
   using Dot = Bf16Dot<Pairs>;
-  if (job.b.type == PTO_MATMUL_I8) return run_coded_pairs<Pairs, ByteCode>(job);
-  if (job.b.type == PTO_MATMUL_I4X2) return run_coded_pairs<Pairs, NibbleCode>(job);
+  const Pack left = pack_left_bytes<Dot, int16_t, int16_t>;
+  if (job.b.type == PTO_MATMUL_I8)
+    return run_coded<Dot, ByteCode>(job, left, pack_right_coded_pairs);
+  if (job.b.type == PTO_MATMUL_I4X2)  // whose rows are left to floats: engine.cpp
+    return run_coded<Dot, NibbleCode>(job, left, pack_right_coded_pairs);
   if (job.a.type == PTO_MATMUL_F32)
     return Product<Dot>(job, pack_left_rounded, pack_right_rounded).run();
   if (run_apart<Dot>(job)) return;
-  const Pack left = pack_left_bytes<Dot, int16_t, int16_t>;
   if (PackedStream<Dot, uint16_t>(job, left).run()) return;
   Product<Dot>(job, left, pack_right_bytes<Dot, int16_t>).run();
 }
@@ -65,21 +68,6 @@ void run_whole(const pto_matmul_job& job) {
       job, pack_whole_left<typename Dot::Unit>,
       job.b_patches ? pack_right_patches_of(job.b.type) : pack_whole_right<typename Dot::Unit>)
       .run();
-}
-
-// For floats a and codes b.
-template <class Code>
-void run_coded(const pto_matmul_job& job) {
-  if (job.packs) return pack_words<Code>(job);
-  const Pack left = floats(job.a.type).left;
-  if (CodedRows<Code>::fit(job))
-    return Product<FloatDot>(job, left, pack_right_coded_rows<Code>).run();
-  const pto_matmul_job from = unpacked(job);
-  Panels& panels = of_thread<Panels>();
-  static_assert(sizeof panels.right >= sizeof(CodedPanel));
-  auto& panel = reinterpret_cast<CodedPanel&>(panels.right);
-  if (FewCoded<Code>(from, left, panels.left, kBlockRows * kDepth, panel).run()) return;
-  Product<FloatDot>(from, left, pack_right_coded<Code>).run();
 }
 
 // Multiplies a few rows by signed bytes that are read once; false: nothing was written.

@@ -1,55 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul coded pairs: products of bf16 with columns of 8 or 4 bits by pairs. Blocks of 32 columns,
-// packed or turned into words in the first cache, become pairs while the first rows are multiplied
-// by them; the other rows of a block read these.
+// Matmul coded loops: products of floats with columns of 8 or 4 bits. Blocks of 32 columns, packed
+// or turned into words in the first cache, become units while the first rows are multiplied by
+// them; the other rows of a block read these.
 //
-//     CodedPairs<HardwarePairs, NibbleCode>(job, units, panel).run();
+//     CodedProduct<FloatDot, NibbleCode>(job, pack_left<float>, units, panel).run();
 //
-// Law: that of matmul_pair_kernel.hpp, however the work is cut.
+// Law: that of matmul_coded_kernel.hpp, however the work is cut.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
+#include "pto/isa/cpu/matmul_coded_kernel.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
-#include "pto/isa/cpu/matmul_pack_bytes.hpp"
-#include "pto/isa/cpu/matmul_pair_kernel.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kPairPanels = 4;  // that a tile of few rows reads beside each other
+constexpr int kCodedPanels = 4;  // that a tile of few rows reads beside each other
 
 // The memory of a thread for a block of columns.
-struct PairPanel {
+struct CodedPanel {
   alignas(kLineBytes) float sums[kBlockRows * kCodedCols];
-  alignas(kLineBytes) uint32_t pairs[kPairUnits * kCodedCols];
-  uint32_t words[kPairPanels * kCodedWords * kCodedCols];
-  float factors[kPairPanels * kPairGroups * kCodedCols];
-  float zeros[kPairPanels * kPairGroups * kCodedCols];
+  alignas(kLineBytes) uint32_t units[kCodedUnits * kCodedCols];
+  uint32_t words[kCodedPanels * kCodedWords * kCodedCols];
+  float factors[kCodedPanels * kCodedGroups * kCodedCols];
+  float zeros[kCodedPanels * kCodedGroups * kCodedCols];
   float row_sums[kBlockRows * kDepth / 16];  // a group has 16 units at least
 };
 
-template <class Pairs, class Code>
-class CodedPairs {
-  using Dot = Bf16Dot<Pairs>;
-  static constexpr bool kInGroups = kSame<Code, NibbleCode>;
+template <class Dot, class Code>
+class CodedProduct {
+  static constexpr int kPerUnit = Dot::kPerUnit, kBlock = kCodedUnits * kPerUnit;  // of the depth
+  static constexpr bool kHasFactors = kSame<Code, NibbleCode>;
+  static constexpr bool kIsPaired = kHasFactors && kPerUnit == 2;
   static constexpr int kCapacity = kBlockRows * kDepth;  // units of a that are packed at once
 
  public:
-  // `units` has room for a block of a, as Panels has.
-  CodedPairs(const pto_matmul_job& job, int32_t* units, PairPanel& panel)
+  // `left` packs rows of a into `units`, which has room for a block of them, as Panels has.
+  CodedProduct(const pto_matmul_job& job, Pack left, int32_t* units, CodedPanel& panel)
       : job_(job),
+        left_(left),
         units_(units),
         panel_(panel),
         from_(job),
         to_(job.c, job.rows, job.cols),
         start_(job.start, job.rows, job.cols),
-        group_(kInGroups ? job.b_group / 2 : kPairUnits) {}
+        group_(kHasFactors ? job.b_group / kPerUnit : kCodedUnits) {}
 
   void run() {
     const int blocks = quotient_up(job_.rows, kBlockRows);
     for (int block = 0; block < blocks; ++block) {
       row_ = share(job_.rows, block, blocks);
       rows_ = share(job_.rows, block + 1, blocks) - row_;
-      const int chunk = kCapacity / rows_ / kPairUnits * kPairUnits * 2;
+      const int chunk = kCapacity / rows_ / kCodedUnits * kBlock;
       int k = 0;
       do {
         chunk_ = {k, smaller(job_.depth - k, chunk)};
@@ -64,7 +65,7 @@ class CodedPairs {
   // Elements of the depth.
   struct Depth {
     int k, count;
-    int units() const { return quotient_up(count, 2); }
+    int units() const { return quotient_up(count, kPerUnit); }
   };
   struct Rows {
     int begin, count;  // from row_ on
@@ -83,9 +84,8 @@ class CodedPairs {
     for (int s = 0; s < slivers(); ++s) {
       const Rows r = sliver(s);
       int32_t* const to = left_of(r);
-      pack_left_bytes<Dot, int16_t, int16_t>(
-          job_, to, {row_ + r.begin, r.count, r.count, chunk_.k, chunk_.units()});
-      if constexpr (kInGroups) {
+      left_(job_, to, {row_ + r.begin, r.count, r.count, chunk_.k, chunk_.units()});
+      if constexpr (kIsPaired) {
         if (from_.has_zero()) sum_groups(r, to);
         for (int u = 0; u < chunk_.units() * r.count; u += kGroup) pair_up(to + u);
       }
@@ -121,26 +121,26 @@ class CodedPairs {
   // Makes the outputs of some columns from this one on; returns how many.
   int columns(int col) {
     const int left = quotient_up(job_.cols - col, kCodedCols);
-    if (rows_ == 1 && left >= kWidth<1> / kCodedCols) return columns<kWidth<1>>(col);
-    if (rows_ == 2 && left >= kWidth<2> / kCodedCols) return columns<kWidth<2>>(col);
-    if (rows_ == 3 && left >= kWidth<3> / kCodedCols) return columns<kWidth<3>>(col);
-    return columns<kCodedCols>(col);
+    if (rows_ == 1 && left >= kPanels<1>) return columns<kCodedWide<1>>(col);
+    if (rows_ == 2 && left >= kPanels<2>) return columns<kCodedWide<2>>(col);
+    if (rows_ == 3 && left >= kPanels<3>) return columns<kCodedWide<3>>(col);
+    return columns<kVectors>(col);
   }
   template <int Rows>
-  static constexpr int kWidth =
-      kPairsWide<Rows>* kLane > kCodedCols ? kPairsWide<Rows>* kLane : kCodedCols;
-  template <int Width>
+  static constexpr int kPanels = (kCodedWide<Rows> * kLane + kCodedCols - 1) / kCodedCols;
+  // Wide: vectors of a tile.
+  template <int Wide>
   int columns(int col) {
-    const int count = smaller(job_.cols - col, Width);
-    read(col, count, Width);
-    for (int k = chunk_.k; k < chunk_.k + chunk_.count; k += 2 * kPairUnits) {
-      const Depth block = {k, smaller(chunk_.k + chunk_.count - k, 2 * kPairUnits)};
-      stage(col, Width / kCodedCols, block);
-      for (int j = 0; j<Width; j += Width> kCodedCols ? Width : kVectors * kLane)
-        multiply(col, j, block, Width);
+    constexpr int kTile = Wide * kLane, kWidth = kTile > kCodedCols ? kTile : kCodedCols;
+    const int count = smaller(job_.cols - col, kWidth);
+    read(col, count, kWidth);
+    for (int k = chunk_.k; k < chunk_.k + chunk_.count; k += kBlock) {
+      const Depth block = {k, smaller(chunk_.k + chunk_.count - k, kBlock)};
+      stage(col, kWidth / kCodedCols, block);
+      for (int j = 0; j < kWidth; j += kTile) multiply<Wide>(col, j, block, kWidth);
     }
-    write(col, count, Width);
-    return Width;
+    write(col, count, kWidth);
+    return kWidth;
   }
 
   // Begins with what lies in c or start, or zeros.
@@ -165,13 +165,13 @@ class CodedPairs {
 
   // Finds the words of a block of some panels, and the floats of its groups.
   void stage(int col, int panels, const Depth& block) {
-    const int64_t ahead = int64_t(2) * kPairUnits * Code::kBits / 8;
+    const int64_t ahead = int64_t{kBlock} * Code::kBits / 8;
     for (int p = 0; p < panels; ++p, col += kCodedCols) {
       uint32_t* const words = panel_.words + p * kCodedWords * kCodedCols;
       for (int j = 0; j < smaller(kCodedCols, job_.cols - col); j += kGroup) {
         const int count = smaller(job_.cols - col - j, kGroup);
         if (!from_.is_packed()) turn_words(words + j, col + j, count, block, ahead);
-        if constexpr (kInGroups) take_groups(p, col, j, count, block);
+        if constexpr (kHasFactors) take_groups(p, col, j, count, block);
       }
     }
   }
@@ -185,8 +185,8 @@ class CodedPairs {
   }
   void take_groups(int panel, int col, int j, int count, const Depth& block) const {
     using Loose = typename VecOf<float, kGroup>::loose;
-    int64_t at = panel * kPairGroups * kCodedCols + j;
-    for (int u = 0; u < block.count; u += 2 * group_, at += kCodedCols) {
+    int64_t at = panel * kCodedGroups * kCodedCols + j;
+    for (int u = 0; u < block.count; u += group_ * kPerUnit, at += kCodedCols) {
       *reinterpret_cast<Loose*>(panel_.factors + at) = from_.factor(col + j, count, block.k + u);
       if (from_.has_zero())
         *reinterpret_cast<Loose*>(panel_.zeros + at) = from_.zero(col + j, count, block.k + u);
@@ -194,16 +194,17 @@ class CodedPairs {
   }
 
   // Adds the products with a block, of columns `j` on, to the sums.
+  template <int Wide>
   void multiply(int col, int j, const Depth& block, int width) const {
-    const int unit = (block.k - chunk_.k) / 2, group = unit / group_;
-    PairOperands of = {};
+    const int unit = (block.k - chunk_.k) / kPerUnit, group = unit / group_;
+    CodedOperands of = {};
     of.words = panel_.words + j;
     of.words_panel = int64_t{kCodedWords} * kCodedCols;
     if (from_.is_packed()) {
       of.words = from_.packed(col, block.k) + j;
       of.words_panel = from_.packed(col + kCodedCols, block.k) - of.words + j;
     }
-    of.panel = panel_.pairs;
+    of.panel = panel_.units;
     of.units = block.units(), of.group = group_;
     of.factors = panel_.factors + j;
     of.zeros = from_.has_zero() ? panel_.zeros + j : nullptr;
@@ -214,33 +215,33 @@ class CodedPairs {
       of.a = left_of(r) + int64_t{unit} * r.count;
       of.row_sums = panel_.row_sums + r.begin * groups() + group;
       of.sums = panel_.sums + r.begin * width + j;
-      run_rows(typename IndicesTo<kRows>::type(), r.count, of, width,
-               slivers == 1 ? PairsFrom::Words
-               : s == 0     ? PairsFrom::WordsToPanel
-                            : PairsFrom::Panel);
+      run_rows<Wide>(typename IndicesTo<kRows>::type(), r.count, of,
+                     slivers == 1 ? UnitsFrom::Words
+                     : s == 0     ? UnitsFrom::WordsToPanel
+                                  : UnitsFrom::Panel);
     }
   }
-  template <int... R>
-  static void run_rows(Indices<R...>, int rows, const PairOperands& of, int width, PairsFrom from) {
-    ((R + 1 == rows ? run_kernel<R + 1>(of, width, from) : void()), ...);
+  template <int Wide, int... R>
+  static void run_rows(Indices<R...>, int rows, const CodedOperands& of, UnitsFrom from) {
+    ((R + 1 == rows ? run_kernel<R + 1, Wide>(of, from) : void()), ...);
   }
-  template <int Rows>
-  static void run_kernel(const PairOperands& of, int width, PairsFrom from) {
-    using Kernel = PairKernel<Pairs, Code, Rows, kVectors>;
-    if constexpr (kPairsWide<Rows> != kVectors) {
-      if (width > kCodedCols)
-        return PairKernel<Pairs, Code, Rows, kPairsWide<Rows>>::template run<PairsFrom::Words>(of);
+  template <int Rows, int Wide>
+  static void run_kernel(const CodedOperands& of, UnitsFrom from) {
+    if constexpr (Wide == kVectors || Wide == kCodedWide<Rows>) {
+      using Kernel = CodedKernel<Dot, Code, Rows, Wide>;
+      if constexpr (Wide == kVectors && 2 * Rows >= kRows) {  // slivers of more rows than one has
+        if (from == UnitsFrom::WordsToPanel)
+          return Kernel::template run<UnitsFrom::WordsToPanel>(of);
+        if (from == UnitsFrom::Panel) return Kernel::template run<UnitsFrom::Panel>(of);
+      }
+      Kernel::template run<UnitsFrom::Words>(of);
     }
-    if constexpr (2 * Rows >= kRows) {  // slivers of more rows than one has
-      if (from == PairsFrom::WordsToPanel) return Kernel::template run<PairsFrom::WordsToPanel>(of);
-      if (from == PairsFrom::Panel) return Kernel::template run<PairsFrom::Panel>(of);
-    }
-    Kernel::template run<PairsFrom::Words>(of);
   }
 
   const pto_matmul_job& job_;
+  const Pack left_;
   int32_t* const units_;
-  PairPanel& panel_;
+  CodedPanel& panel_;
   const Coded<Code> from_;
   const Place to_, start_;
   const int group_;  // units
