@@ -132,7 +132,7 @@ class Rooflines:
 
 PRODUCTS = Shares("product", "peak", PEERS)
 BYTES = Shares("product", "peak", ("torch",), ("dynamic", "f32"))
-QUANTISED = Shares("layer", "limit", ("torch", "in bf16", "dense"))
+QUANTISED = Shares("layer", "limit", ("torch", "in bf16", "dense"), ("pto bf16",))
 CONVOLUTIONS = Shares("layer", "peak", ("torch", "blocked"))
 ATTENTION = Shares("attention", "peak", ("torch",))
 DECODE = Shares("attention", "read", ("torch",))
