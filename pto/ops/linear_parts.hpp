@@ -23,13 +23,14 @@ constexpr char kTooLarge[] =
 constexpr char kTooLargeAPart[] = "linear: a part of the result has more elements than it may have";
 
 // Cuts a result into parts, the least that a thread takes. Parts of a thread that lie beside each
-// other are one: with a packed weight those of the same rows, so that they are packed once, else
-// those of the same columns, since a weight is packed for each part.
+// other are one: with a packed weight, and where no part lies below another, those of the same
+// rows, so that they are packed once, else those of the same columns, since a weight is packed for
+// each part.
 class Parts {
  public:
   Parts(int64_t rows, int64_t cols, bool is_packed) : rows_(rows), cols_(cols) {
-    is_packed_ = is_packed;
     down_ = quotient_up(rows, kHeight);
+    is_packed_ = is_packed || down_ == 1;
     height_ = down_ > 0 && down_ < 4 ? quotient_up(rows, down_) : kHeight;
     while (width_ > kNarrowest && count() < kPartsWanted) width_ /= 2;
   }
