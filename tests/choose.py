@@ -33,7 +33,7 @@ SUBJECTS = {
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),
     "test_runtime*|test_thread*": ("abi", "base", "launch", "tasks", "operators"),
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"
-    "test_demo|test_linear|test_quantized*|test_weights|test_attention|test_products_page|"
+    "test_demo|test_linear|test_quantized*|test_weights|test_attention*|test_products_page|"
     "test_convolution|test_out_dtype|test_matmul_precision|test_packed_weight|"
     "test_product_limits": (
         *EVERY,

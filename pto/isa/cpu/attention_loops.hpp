@@ -11,9 +11,9 @@
 // Invariant: writes the job's outputs for its rows and its workspace, nothing else.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
+#include "pto/isa/cpu/attention_few.hpp"
 #include "pto/isa/cpu/attention_products.hpp"
 #include "pto/isa/cpu/attention_softmax.hpp"
-#include "pto/isa/cpu/matmul_stream.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace attention {
@@ -24,7 +24,7 @@ class Attention {
   explicit Attention(const pto_attention_job& job) : job_(job), b_(job) {}
 
   void run() {
-    const bool is_streamed = can_stream() && pays_to_stream();
+    const bool is_streamed = FewRows<T>::can_read(job_) && pays_to_stream();
     b_.sliver_rows = is_streamed ? 1 : kRows;
     const int end = job_.row + job_.rows;
     for (int row = job_.row; row < end; row += b_.sizes.rows) {
@@ -39,11 +39,6 @@ class Attention {
   }
 
  private:
-  bool can_stream() const {
-    return kSame<T, float> && kLane >= kGroup && job_.k.col_stride == 1 && job_.v.col_stride == 1 &&
-           job_.width > 0;
-  }
-
   // Rows of several slivers read keys and values several times: from a cache, or from panels.
   bool pays_to_stream() const {
     const int64_t floats = int64_t(job_.keys) * (job_.width + job_.value_width);
@@ -142,34 +137,10 @@ class Attention {
     }
     if (!all.any()) return;
     for (int i = 0; i < b_.rows; ++i) parts[i].keys = all;
-    const int groups = quotient_up(b_.rows, kRows), count = all.last - all.first;
-    const int64_t key = b_.key + all.first;
-    for (int g = 0; g < groups; ++g) {
-      const int row = share(b_.rows, g, groups), rows = share(b_.rows, g + 1, groups) - row;
-      pto_matmul_job scores = {};
-      scores.rows = rows, scores.depth = job_.width, scores.cols = count;
-      scores.a = matrix(b_.queries(row), b_.sizes.depth, 1);
-      scores.b = matrix(at_row(job_.k, key), 1, job_.k.row_stride);
-      scores.c = matrix(b_.scores(row) + all.first, b_.sizes.score_stride(), 1);
-      matmul::Stream(scores).run();
-    }
+    const FewRows<T> few(b_, all);
+    few.multiply_keys();
     weigh(parts, b_.rows);
-    for (int g = 0; g < groups && job_.out.data; ++g) {
-      const int row = share(b_.rows, g, groups), rows = share(b_.rows, g + 1, groups) - row;
-      pto_matmul_job values = {};
-      values.rows = rows, values.depth = count, values.cols = job_.value_width;
-      values.a = matrix(b_.weights(row) + all.first, b_.sizes.keys, 1);
-      values.b = matrix(at_row(job_.v, key), job_.v.row_stride, 1);
-      values.c = values.start = matrix(b_.outs(row), b_.sizes.outs, 1);
-      matmul::Stream(values).run();
-    }
-  }
-  static float* at_row(const pto_attention_operand& x, int64_t row) {
-    return static_cast<float*>(x.data) + row * x.row_stride;
-  }
-  static pto_matmul_matrix matrix(float* data, int64_t row_stride, int64_t col_stride) {
-    return {data, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0,
-            0,    row_stride,     col_stride};
+    if (job_.out.data) few.multiply_values();
   }
 
   // Writes the outputs of all rows.

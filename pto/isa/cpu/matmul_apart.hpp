@@ -34,13 +34,14 @@ class Apart {
  public:
   explicit Apart(const pto_matmul_job& job) : job_(job), to_(job.c, job.rows, job.cols) {}
 
-  // Writes the outputs, or nothing.
-  bool run() const {
-    if (job_.rows > kFewRows || job_.packed || job_.bias.data || job_.start.data) return false;
+  // Writes the outputs, or nothing. Rows of b pass in any case if `is_apart`.
+  bool run(bool is_apart = false) const {
+    if (job_.rows > kFewRows || job_.packed || job_.bias.data) return false;
+    if (adds() && !is_in_place()) return false;
     if (job_.packs || job_.depth <= 0 || job_.c.type != PTO_MATMUL_F32) return false;
     if (!to_.is_plain(job_.rows, job_.cols) || !reads_left()) return false;
-    if (has_rows(job_.b, job_.b_scale, job_.depth, job_.cols)) return by_rows();
-    return has_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth) && by_columns();
+    if (has_rows(job_.b, job_.b_scale, job_.depth, job_.cols)) return by_rows(is_apart);
+    return has_rows(turned(job_.b), job_.b_scale, job_.cols, job_.depth) && !adds() && by_columns();
   }
 
  private:
@@ -60,6 +61,12 @@ class Apart {
     const int type = job_.a.type;
     const bool is_read = type == PTO_MATMUL_BF16 || (kPerUnit == 1 && type == PTO_MATMUL_F32);
     return is_read && has_rows(job_.a, job_.a_scale, job_.rows, job_.depth);
+  }
+  bool adds() const { return job_.start.data != nullptr; }
+  bool is_in_place() const {
+    const Place from(job_.start, job_.rows, job_.cols);
+    return from.is_plain(job_.rows, job_.cols) && from.data == to_.data &&
+           from.rows.stride == to_.rows.stride;
   }
   // Requests during so many turns, where b is `count` runs of elements, `stride` apart.
   Requests requests(int64_t stride, int length, int count, int64_t turns) const {
@@ -104,8 +111,9 @@ class Apart {
     int k, units, col;
   };
 
-  bool by_rows() const {
-    if (!are_apart(job_.b.row_stride, job_.cols) || job_.cols % kLane != 0) return false;
+  bool by_rows(bool is_apart) const {
+    if (!is_apart && !are_apart(job_.b.row_stride, job_.cols)) return false;
+    if (job_.cols % kLane != 0) return false;
     const int units = quotient_up(job_.depth, kPerUnit);
     const int step = job_.is_asked ? kApartUnits : kPassing;
     const int64_t tiles = int64_t{slivers()} * strips();
@@ -150,7 +158,7 @@ class Apart {
       const int64_t to_row = to_.rows.stride * 4, b_row = job_.b.row_stride * kBytes;
       const char* b = static_cast<const char*>(job_.b.data) + part.k * b_row + part.col * kBytes;
       typename M::Sum sum[Rows * Wide];
-      begin<Wide>(typename M::All(), sum, part.k > 0 ? to : nullptr, to_row);
+      begin<Wide>(typename M::All(), sum, part.k > 0 || adds() ? to : nullptr, to_row);
       typename M::Placed rows(part.left.at + row * part.left.row, part.left.row);
       const bool is_odd = kPerUnit > 1 && part.k + part.units * kPerUnit > job_.depth;
       int units = part.units - is_odd;

@@ -266,9 +266,11 @@ class Stream {
     const auto* const b = static_cast<const float*>(job_.b.data);
     int first = 0;
     for (; first + T::kCols <= job_.cols; first += T::kCols)
-      T::run(typename T::All(), left_at(0, 0), job_.a.row_stride, b + first * col, col, job_.depth,
-             job_.start.data ? from_.at(0, first) : nullptr, to_.at(0, first), from_.rows.stride,
-             to_.rows.stride);
+      T::run(typename T::All(),
+             {left_at(0, 0), job_.a.row_stride, reinterpret_cast<const char*>(b + first * col),
+              col * 4, job_.depth},
+             {job_.start.data ? from_.at(0, first) : nullptr, from_.rows.stride},
+             {to_.at(0, first), to_.rows.stride}, AskAhead());
     return first;
   }
   template <int... I>

@@ -1,31 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul turned: a few rows of floats by columns of b, such as the rows of a weight, which are
-// turned in registers.
+// Matmul turned: a few rows of floats by columns of b, such as the rows of a weight or the keys of
+// a head, which are turned in registers.
 //
-//     Turned<3>::run(Turned<3>::All(), a, a_row, b, b_col, depth, nullptr, c, 0, c_row);
+//     Turned<3>::run(Turned<3>::All(), {a, a_row, b, b_col, depth}, {nullptr, 0}, {c, c_row}, ask);
 //
 // Invariant: reads depth units of kCols columns and writes Rows x kCols outputs, each summed up in
 // the order of the units.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/matmul_dot.hpp"
-#include "pto/isa/cpu/matmul_kernel.hpp"
+#include "pto/isa/cpu/matmul_requests.hpp"
 #include "pto/isa/cpu/transpose.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kTurnedAhead = 64;  // floats of a column of b to prefetch
+// Prefetches lines of kLane columns of `depth` elements of T into a cache, 1 the nearest: those
+// `Bytes` behind the ones that are read, and behind the ends of columns the lines of the next tile.
+template <class T, int Bytes, int Cache>
+PTO_INLINE void ask_ahead(const char* b, int64_t b_col, int depth, int left, int cols) {
+  constexpr int kItem = sizeof(T);
+  const int64_t ahead = Bytes + (Bytes < left * kItem ? 0 : cols * b_col - depth * kItem);
+  for (int i = 0; i < kLane; ++i) __builtin_prefetch(b + i * b_col + ahead, 0, 4 - Cache);
+}
 
-// Makes `Rows` outputs of two vectors of columns from columns of b that lie `b_col` floats apart.
-template <int Rows>
+// Asks for columns of floats where nobody has.
+struct AskAhead {
+  template <class T>
+  PTO_INLINE void line(const char* b, int64_t b_col, int depth, int left, int cols) const {
+    ask_ahead<T, 256, 2>(b, b_col, depth, left, cols);
+  }
+  PTO_INLINE void part() const {}
+};
+// Takes turns of requests, one for each four words of the columns of a vector. Some requests are
+// lost where memory is slow: those for floats are repeated.
+struct AskInTurns {
+  Requests& requests;
+  template <class T>
+  PTO_INLINE void line(const char* b, int64_t b_col, int depth, int left, int cols) const {
+    if constexpr (kSame<T, float>) ask_ahead<T, 256, 1>(b, b_col, depth, left, cols);
+  }
+  PTO_INLINE void part() const { requests.take_turn(); }
+};
+
+// Makes `Rows` outputs of two vectors of columns from columns of T, float or bf16.
+template <int Rows, class T = float>
 struct Turned {
   static constexpr int kWide = 2;
   static constexpr int kCols = kWide * kLane;
-  static constexpr int kBlock = moves::kLaneCount<4>;  // units that are turned at once
+  static constexpr int kBytes = sizeof(T), kPerWord = 4 / kBytes;
+  static constexpr int kWords = moves::kLaneCount<4>;      // that are turned at once
+  static constexpr int kBlock = kWords * kPerWord;         // units of them
+  static constexpr int kLineLength = kLineBytes / kBytes;  // units
   using Sum = FloatDot::Sum;
   using All = typename IndicesTo<Rows * kWide>::type;
   using Down = typename IndicesTo<Rows>::type;
+
+  // Rows of units of a, and columns of b at a distance in bytes.
+  struct Factors {
+    const int32_t* a;
+    int64_t a_row;
+    const char* b;
+    int64_t b_col;
+    int depth;
+  };
+  struct From {
+    const int32_t* at;  // null: zeros
+    int64_t row;
+  };
+  struct To {
+    int32_t* at;
+    int64_t row;
+  };
 
   // Adds the products of one unit to the sums of column group G.
   template <int G, int... R>
@@ -34,52 +80,56 @@ struct Turned {
           FloatDot::add(sum[R * kWide + G], lanes::splat<Units>(uint32_t(a[R * a_row])), b)),
      ...);
   }
-  // Units that share cache lines follow each other: columns may lie 4 KB apart, where few lines are
-  // all that the first cache keeps. Prefetches those `ahead` floats on.
   template <int G>
-  static PTO_INLINE void line(Sum* sum, const int32_t* a, int64_t a_row, const float* b,
-                              int64_t b_col, int64_t ahead) {
-    b += G * kLane * b_col;
-    for (int i = 0; i < kLane; ++i) __builtin_prefetch(b + i * b_col + ahead, 0, 2);
-    for (int part = 0; part < kLineUnits; part += kBlock) {
-      Units units[kBlock];
-      moves::load_transposed<4, kLane>(units, reinterpret_cast<const char*>(b + part), b_col * 4);
-      PTO_UNROLL
-      for (int u = 0; u < kBlock; ++u) step<G>(Down(), sum, a + part + u, a_row, units[u]);
+  static PTO_INLINE void part(Sum* sum, const Factors& f) {
+    Units words[kWords];
+    moves::load_transposed<4, kLane>(words, f.b + G * kLane * f.b_col, f.b_col);
+    PTO_UNROLL
+    for (int u = 0; u < kWords; ++u) {
+      if constexpr (kPerWord == 1) {
+        step<G>(Down(), sum, f.a + u, f.a_row, words[u]);
+      } else {
+        step<G>(Down(), sum, f.a + 2 * u, f.a_row, words[u] << 16);
+        step<G>(Down(), sum, f.a + 2 * u + 1, f.a_row, words[u] & 0xffff0000u);
+      }
+    }
+  }
+  // Units that share cache lines follow each other: columns may lie 4 KB apart, where few lines are
+  // all that the first cache keeps.
+  template <int G, class Ask>
+  static PTO_INLINE void line(Sum* sum, Factors f, int depth, const Ask& ask) {
+    ask.template line<T>(f.b + G * kLane * f.b_col, f.b_col, depth, f.depth, kCols);
+    for (int done = 0; done < kLineLength; done += kBlock, f.a += kBlock, f.b += kBlock * kBytes) {
+      ask.part();
+      part<G>(sum, f);
     }
   }
   template <int G>
-  static PTO_INLINE void one(Sum* sum, const int32_t* a, int64_t a_row, const float* b,
-                             int64_t b_col) {
-    Units unit;
-    for (int i = 0; i < kLane; ++i) unit[i] = bit_cast<uint32_t>(b[(G * kLane + i) * b_col]);
-    step<G>(Down(), sum, a, a_row, unit);
+  static PTO_INLINE void one(Sum* sum, const Factors& f) {
+    Vec<float, kLane> unit;
+    for (int i = 0; i < kLane; ++i)
+      unit[i] = float(*reinterpret_cast<const T*>(f.b + (G * kLane + i) * f.b_col));
+    step<G>(Down(), sum, f.a, f.a_row, bit_cast<Units>(unit));
   }
 
-  template <int... I>
-  static PTO_INLINE void run(Indices<I...>, const int32_t* a, int64_t a_row, const float* b,
-                             int64_t b_col, int depth, const int32_t* from, int32_t* to,
-                             int64_t from_row, int64_t to_row) {
+  template <class Ask, int... I>
+  static PTO_INLINE void run(Indices<I...>, Factors f, From from, To to, const Ask& ask) {
     Sum sum[Rows * kWide];
-    if (from)
-      ((sum[I] = bit_cast<Sum>(
-            *reinterpret_cast<const LooseUnits*>(from + I / kWide * from_row + I % kWide * kLane))),
+    if (from.at)
+      ((sum[I] = bit_cast<Sum>(*reinterpret_cast<const LooseUnits*>(from.at + I / kWide * from.row +
+                                                                    I % kWide * kLane))),
        ...);
     else
       ((sum[I] = Sum{}), ...);
-    int k = 0;
-    for (; k + kLineUnits <= depth; k += kLineUnits) {
-      // Behind the end of these columns lie the next ones.
-      const bool is_within = k + kTurnedAhead < depth;
-      const int64_t ahead = kTurnedAhead + (is_within ? 0 : kCols * b_col - depth);
-      line<0>(sum, a + k, a_row, b + k, b_col, ahead);
-      line<1>(sum, a + k, a_row, b + k, b_col, ahead);
+    const int depth = f.depth;
+    const auto go_on = [&f](int units) { f.a += units, f.b += units * kBytes, f.depth -= units; };
+    for (; f.depth >= kLineLength; go_on(kLineLength)) {
+      line<0>(sum, f, depth, ask);
+      line<1>(sum, f, depth, ask);
     }
-    for (; k < depth; ++k) {
-      one<0>(sum, a + k, a_row, b + k, b_col);
-      one<1>(sum, a + k, a_row, b + k, b_col);
-    }
-    ((*reinterpret_cast<LooseUnits*>(to + I / kWide * to_row + I % kWide * kLane) =
+    for (; f.depth >= kBlock; go_on(kBlock)) part<0>(sum, f), part<1>(sum, f);
+    for (; f.depth > 0; go_on(1)) one<0>(sum, f), one<1>(sum, f);
+    ((*reinterpret_cast<LooseUnits*>(to.at + I / kWide * to.row + I % kWide * kLane) =
           bit_cast<Units>(sum[I])),
      ...);
   }
