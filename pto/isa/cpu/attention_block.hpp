@@ -22,9 +22,10 @@ using V = Vec<float, kLane>;
 
 static_assert(kVectors == 2);
 constexpr int kPanel = kVectors * kLane;  // keys, or elements of a value, beside each other
-constexpr int kSubRows = 96;              // whose scores are computed before their softmax
-constexpr int kMostRows = 384;            // that share packed keys and values
-constexpr int kRowFloats = 48 << 10;      // of packed queries, and of outputs
+constexpr int kSubRows = 96;              // of the most scores that are kept
+constexpr int kTogether = kVectorBytes == 64 ? 2 * kRows : kSubRows;  // rows before their softmax
+constexpr int kMostRows = 512;                             // that share packed keys and values
+constexpr int kRowFloats = 48 << 10;                       // of packed queries, and of outputs
 constexpr int kMostKeys = kVectorBytes == 64 ? 512 : 256;  // of a block
 constexpr int kGradientKeys = 128;                         // of a block of the gradients
 constexpr int kFewRows = 2 * kRows;     // that may read keys and values where they lie

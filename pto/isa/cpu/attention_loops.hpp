@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention loops: softmax(q k^T) v with an online softmax. A block of keys and values is packed
-// once for some hundred rows; the scores of 96 rows and their weights stay in the second cache. A
+// once for some hundred rows; the scores of some rows and their weights stay in a near cache. A
 // few rows read keys and values where they lie.
 //
 //     attention::run(job);   // any type, layout and mask; see attention_job.hpp
@@ -66,7 +66,7 @@ class Attention {
 
   // Adds a block of keys to the outputs of all rows.
   void add_keys() const {
-    constexpr int kSlivers = kSubRows / kRows;
+    constexpr int kSlivers = kTogether / kRows;
     bool is_packed = false;
     for (int first = 0; first < b_.slivers(); first += kSlivers) {
       Sliver parts[kSlivers];
