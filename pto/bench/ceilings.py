@@ -2,13 +2,15 @@
 """The ceilings of a bench's case, from measurements of the machine (pto/ceilings.py).
 
 yield from peaks("f32", threads=2, multiply_adds=2.0 * m * n * k)
+yield binding([Ceiling("read", Read(array, threads=2), 1), *peaks("f32", 2, 1e9)])
 yield from copies(out, array, threads=2, nbytes=2 * array.nbytes)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pto.bench.runner import Ceiling
+from pto.bench.timing import interleave
 from pto.ceilings import Copy, Peak, ways
 
 STREAM_BYTES = 1 << 20  # copies from here on are also tried past the caches
@@ -23,6 +25,13 @@ def peaks(
         if peak.multiply_adds:
             name = f"peak ({kind})" if products == 1 else f"peak ({kind}, {products} products)"
             yield Ceiling(name, peak, multiply_adds * products / peak.multiply_adds)
+
+
+def binding(ceilings: Iterable[Ceiling]) -> Ceiling:
+    """The slowest of ceilings that all hold: what binds, by a short measurement."""
+    known = list(ceilings)
+    samples = interleave({c.name: c.function for c in known}, rounds=3)
+    return max(known, key=lambda c: samples[c.name].median * c.calls)
 
 
 def copies(to: Any, array: Any, threads: int, nbytes: float) -> Iterator[Ceiling]:
