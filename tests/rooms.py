@@ -49,7 +49,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 5195,
-    "isa": 18820,
+    "isa": 18970,
     "language": 10235,
     "launch": 6430,
     "models": 2500,
