@@ -51,7 +51,7 @@ BUDGETS = {
     "ir": 5195,
     "isa": 18970,
     "language": 10235,
-    "launch": 6430,
+    "launch": 6460,
     "models": 2500,
     "operators": 3290,
     "ops": 5167,

@@ -51,6 +51,18 @@ def test_bytes_are_exact_with_queries_of_f32():
     torch.testing.assert_close(got.double(), want, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("page", [3, 24, 200])
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+def test_pages_of_any_size_and_caches_that_are_views(dtype, page):
+    torch.manual_seed(page)
+    q, keys, values, table, lengths = formulas.paged_arguments(LENGTHS, 2, 8, 4, 64, page, dtype)
+    right = assert_agrees([q, keys, values, table, lengths])
+    wide, every = torch.cat([keys, keys], -1), torch.stack([values, values], 1).flatten(0, 1)
+    for one in (table, table.int()):
+        found = models.paged_attention(q, wide[..., 64:], every[::2], one, lengths)
+        assert torch.equal(found, right)
+
+
 def test_the_scale_is_an_argument():
     torch.manual_seed(0)
     arguments = formulas.paged_arguments(LENGTHS, 1, 4, 2, 64, 16)

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Raised when a function here changes, so that a saved program never calls another one.
-enum { PTO_PROGRAM_VERSION = 3 };
+enum { PTO_PROGRAM_VERSION = 4 };
 
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.
@@ -37,11 +37,12 @@ void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from);
 // Writes c = a b for matrices along the last two axes; the axes in front are batches, along which a
 // or b may have the size 1. Types as in isa/cpu/matmul_job.hpp; c is of the type of a and b or of
 // that of their sums. `packed`: the tensor of which b is a part, or null; its packed copy is read
-// where it fits. `soon`: what the next product of this thread reads as b, or null; this one may ask
-// for it meanwhile. `threads`: 1 runs on the calling thread. `where` is the user's line.
+// where it fits. `pages`: where b, a part of their copy, really lies, or null. `soon`: memory that
+// the next product of this thread reads as b, or null; this one may ask for it meanwhile.
+// `threads`: 1 runs on the calling thread. `where` is the user's line.
 int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
                      const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
-                     const pto_runs* soon, int32_t threads);
+                     pto_pages* pages, const pto_runs* soon, int32_t threads);
 
 // Writes the position of each element along the axis; out is i64.
 void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);
@@ -52,6 +53,13 @@ void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);
 // several in row-major order stays, and sums fold floats in double. `where` is the user's line.
 int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
                    const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t threads);
+// Says where the pages that pto_gather reads along the first axis lie, dense and one a position;
+// data null: they lie in another way.
+pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index);
+// Checks the positions and leaves the elements where they lie, for who reads pages; else gathers.
+int32_t pto_find_pages(pto_services* services, const char* where, const pto_tensor* out,
+                       const pto_tensor* x, const pto_tensor* index, int32_t threads,
+                       pto_pages* pages);
 int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
                     const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
                     int32_t threads);

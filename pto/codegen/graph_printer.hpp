@@ -90,6 +90,8 @@ class GraphPrinter {
   // --- operations along an axis: print_along.cpp -------------------------------------------------
   void print_iota(Value v);
   void print_gather(Value v);
+  void print_pages_ahead(Value v);
+  bool has_copied_moves(Value v) const;
   void print_scatter(Value v);
   void print_sort(Value v);
   std::optional<Dim> read_of_sorted(Value v) const;
@@ -145,6 +147,7 @@ class GraphPrinter {
   std::string print_rows_of(Value loop, Value work, Value product, const Results& results,
                             const std::string& count, const std::string& start,
                             const std::string& step);
+  std::string found(Value v);
   // Prints what returns a report from the function around it, where the condition holds.
   void refuse(const std::string& condition, const std::string& report);
 
@@ -177,6 +180,9 @@ class GraphPrinter {
   std::map<Value, std::string> numbers_;
   std::map<Made, std::string> made_numbers_;  // of loops
 };
+
+// True of a gather of pages that products alone read, so that they may stay where they lie.
+bool gathers_pages(const Graph& graph, Value v);
 
 // An estimate, as a C++ expression of type double, of the bytes that a graph moves; products and
 // loops count as bytes too.

@@ -77,7 +77,7 @@ std::vector<int> axes_of_shape(const MemRef& from, const Dims& shape) {
 MemRef with_shape(const MemRef& from, const Dims& shape) {
   if (from.layout == StrideClass::Contiguous) {
     MemRef to = dense_memref(from.data, {from.type.dtype, shape});
-    to.constant = from.constant;
+    to.constant = from.constant, to.pages = from.pages;
     if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
     return to;
   }

@@ -25,6 +25,8 @@ struct MemRef {
   // each axis is; -1: none.
   int constant = -1;
   std::vector<int> axes = {};
+  // The variable that says in which pages the elements lie while nothing lies here; "": none.
+  std::string pages = "";
 };
 
 MemRef dense_memref(const std::string& data, const Type& type);

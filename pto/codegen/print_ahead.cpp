@@ -12,11 +12,11 @@
 namespace pto {
 namespace {
 
-// True where a value is a part of a tensor that the graph is given.
+// True where a value is a part of a tensor that the graph is given, or pages of it.
 bool is_part(const Graph& graph, Value v) {
   bool has_view = false;
-  for (; only_moves(graph[v].op); v = graph[v].operands[0])
-    has_view = has_view || graph[v].op == Opcode::view;
+  for (; only_moves(graph[v].op) || gathers_pages(graph, v); v = graph[v].operands[0])
+    has_view = has_view || graph[v].op == Opcode::view || graph[v].op == Opcode::gather;
   return has_view && graph[v].is_parameter();
 }
 
@@ -35,7 +35,9 @@ bool add_address(const Graph& body, Value v, std::set<Value>* nodes) {
     const auto place = std::find(inputs.begin(), inputs.end(), v) - inputs.begin();
     return place == 0 || place > static_cast<int64_t>(body.outputs().size());
   }
-  if (!only_moves(node.op) && node.op != Opcode::size && !is_number(node.type)) return false;
+  if (!only_moves(node.op) && node.op != Opcode::size && !is_number(node.type) &&
+      !gathers_pages(body, v))
+    return false;
   if (node.has_body() || !nodes->insert(v).second) return !node.has_body();
   bool is_known = true;
   for (const Value operand : node.operands)
@@ -60,11 +62,15 @@ std::string GraphPrinter::soon_of(Value product) {
   if (const auto share = shares_.find(product); share != shares_.end()) return share->second;
   const Value behind = next_product(graph_, product + 1);
   if (behind < 0) return next_;
-  const Value part = graph_[behind].operands[1];
+  Value part = graph_[behind].operands[1];
+  if (!is_part(graph_, part)) return "";
+  while (!places_.count(part) && only_moves(graph_[part].op)) part = graph_[part].operands[0];
   const auto known = places_.find(part);
   if (known == places_.end() || !is_part(graph_, part)) return "";
   if (known->second.constant >= 0) return "";  // it may be read as a packed copy
-  return "runs_of(" + tensor_argument(known->second) + ")";
+  const std::string& pages = known->second.pages;
+  return "runs_of(" + (pages.empty() ? "" : pages + ".runs, ") + tensor_argument(known->second) +
+         ")";
 }
 
 std::string GraphPrinter::print_next(Value loop, const Results& results, const std::string& count,
@@ -85,9 +91,15 @@ std::string GraphPrinter::print_next(Value loop, const Results& results, const s
   w_.line("if (" + k + " >= " + count + ") return {};");
   w_.line(index_definition(index, start, k, step));
   for (const Value v : nodes) finder.print_node(v);
-  w_.line("return runs_of(" + finder.tensor_argument(finder.place(part)) + ");");
+  w_.line("return runs_of(" + finder.found(part) + ");");
   w_.close("};");
   return name;
+}
+
+// The arguments that tell where a value lies.
+std::string GraphPrinter::found(Value v) {
+  const MemRef at = place(v);
+  return (at.pages.empty() ? "" : at.pages + ", ") + tensor_argument(at);
 }
 
 namespace {
@@ -152,7 +164,7 @@ std::string GraphPrinter::print_rows_of(Value loop, Value work, Value product,
   GraphPrinter finder = around.printer_of(work, inner, {}, at, true);
   finder.finds_next_ = true;
   for (const Value node : nodes) finder.print_node(node);
-  w_.line("return runs_of(" + finder.tensor_argument(finder.place(part)) + ");");
+  w_.line("return runs_of(" + finder.found(part) + ");");
   w_.close("};");
   return name;
 }

@@ -1,9 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations along an axis: positions, order and scans, each a call of libpto.
+#include <algorithm>
+
 #include "pto/codegen/graph_printer.hpp"
+#include "pto/ir/infer.hpp"
+#include "pto/ir/made.hpp"
 
 namespace pto {
 namespace {
+
+// True where only products read a value, as matrices on their right.
+bool only_products_read(const Graph& graph, Value v) {
+  const auto& outputs = graph.outputs();
+  if (std::count(outputs.begin(), outputs.end(), v) != 0) return false;
+  for (Value user = v + 1; user < static_cast<Value>(graph.nodes().size()); ++user) {
+    const Node& node = graph[user];
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (node.operands[i] != v) continue;
+      const bool is_right = node.op == Opcode::matmul && i == 1;
+      if (!is_right && !(only_moves(node.op) && i == 0 && only_products_read(graph, user)))
+        return false;
+    }
+  }
+  return true;
+}
 
 constexpr const char* kServices = "frame.args->services";
 constexpr std::variant<double, int64_t> kFront = int64_t(0);
@@ -12,6 +32,15 @@ constexpr const char* kThreads = "frame.is_root ? frame.args->services->threads 
 std::string axis_of(const Node& node) { return std::to_string(node.attributes.axes[0]); }
 
 }  // namespace
+
+bool gathers_pages(const Graph& graph, Value v) {
+  const Node& node = graph[v];
+  if (node.op != Opcode::gather || node.attributes.axes[0] != 0 || is_number(node.type))
+    return false;
+  const Dims& index = graph[node.operands[1]].type.shape;
+  return index.size() > 1 && std::all_of(index.begin() + 1, index.end(), is_one) &&
+         only_products_read(graph, v);
+}
 
 void GraphPrinter::define_tensors(const std::vector<std::pair<std::string, MemRef>>& tensors) {
   for (const auto& [name, memory] : tensors) {
@@ -32,14 +61,47 @@ void GraphPrinter::print_iota(Value v) {
 
 void GraphPrinter::print_gather(Value v) {
   const Node& node = graph_[v];
-  const MemRef out = home_of({v, 0}, node.type), x = place(node.operands[0]),
-               index = place(node.operands[1]);
+  if (finds_next_) return print_pages_ahead(v);
+  MemRef out = home_of({v, 0}, node.type);
+  const MemRef x = place(node.operands[0]), index = place(node.operands[1]);
+  const bool is_paged = gathers_pages(graph_, v) && !has_copied_moves(v);
+  if (is_paged) {
+    out.pages = text_.variable("pages");
+    w_.line("pto_pages " + out.pages + " = {};");
+  }
   w_.open("{");
   define_tensors({{"out", out}, {"x", x}, {"index", index}});
-  must(std::string("pto_gather(") + kServices + ", " + where(node) + ", &out, &x, &index, " +
-       axis_of(node) + ", " + kThreads + ")");
+  const std::string call = is_paged ? "pto_find_pages(" : "pto_gather(",
+                    last = is_paged ? ", &" + out.pages + ")" : ")";
+  must(call + kServices + ", " + where(node) + ", &out, &x, &index, " +
+       (is_paged ? "" : axis_of(node) + ", ") + kThreads + last);
   w_.close("}");
   places_[v] = out;
+}
+
+// Says where the pages lie that a gather finds; their numbers have no check.
+void GraphPrinter::print_pages_ahead(Value v) {
+  const Node& node = graph_[v];
+  MemRef out = dense_memref(
+      "static_cast<Stored<" + std::string(cpp_name(node.type.dtype)) + ">*>(nullptr)", node.type);
+  const std::string to = tensor_argument(out), x = tensor_argument(place(node.operands[0])),
+                    index = tensor_argument(place(node.operands[1]));
+  out.pages = text_.variable("pages");
+  w_.line("const pto_tensor " + out.pages + "_t[] = {" + to + ", " + x + ", " + index + "};");
+  w_.line("const pto_runs " + out.pages + " = pto_runs_of_pages(" + out.pages + "_t, " + out.pages +
+          "_t + 1, " + out.pages + "_t + 2);");
+  places_[v] = out;
+}
+
+// True where a value is copied on its way to who reads it.
+bool GraphPrinter::has_copied_moves(Value v) const {
+  for (Value user = v + 1; user < static_cast<Value>(graph_.nodes().size()); ++user) {
+    const auto& operands = graph_[user].operands;
+    if (!only_moves(graph_[user].op) || std::count(operands.begin(), operands.end(), v) == 0)
+      continue;
+    if (storage_.copied_moves.count(user) || has_copied_moves(user)) return true;
+  }
+  return false;
 }
 
 void GraphPrinter::print_scatter(Value v) {

@@ -105,7 +105,8 @@ void GraphPrinter::print_matmul(Value v) {
   const std::string soon = soon_of(v);
   if (!soon.empty()) w_.line("const pto_runs soon = " + soon + ";");
   must("pto_multiply(frame.args->services, " + where(node) + ", &c, &a, &b, " +
-       packed_right(right) + ", " + (soon.empty() ? "nullptr" : "&soon") +
+       packed_right(right) + ", " + (right.pages.empty() ? "nullptr" : "&" + right.pages) + ", " +
+       (soon.empty() ? "nullptr" : "&soon") +
        ", frame.is_root ? frame.args->services->threads : 1)");
   w_.close("}");
   places_[v] = to;

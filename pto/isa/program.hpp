@@ -13,6 +13,7 @@
 // Thread safety: a Frame belongs to one thread.
 #pragma once
 #include "pto/abi/program.h"
+#include "pto/isa/program_runs.hpp"
 #include "pto/isa/reduce/region_reductions.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -148,30 +149,6 @@ PTO_INLINE const pto_packed_right* packed_right(const pto_args* args) {
 }
 PTO_INLINE const pto_packed_right* packed_at(const pto_packed_right* packed, int i) {
   return packed ? packed + i : nullptr;
-}
-
-// Returns the rows, or else the columns, of a matrix whose elements lie together.
-PTO_INLINE pto_runs runs_of(const pto_tensor& m) {
-  const int64_t item = m.type_bits / 8;
-  const int down = m.rank - 2, across = m.rank - 1;
-  if (m.rank != 2) return {};
-  if (m.strides[across] == 1)
-    return {m.data, m.strides[down] * item, m.sizes[across] * item, m.sizes[down]};
-  if (m.strides[down] == 1)
-    return {m.data, m.strides[across] * item, m.sizes[down] * item, m.sizes[across]};
-  return {};
-}
-
-// Returns the share of iteration k, of `count`, in what all of them read next; runs(k) is what one
-// of them reads. Where their rows lie beside each other, shares are rows of all.
-template <class Runs>
-PTO_INLINE pto_runs share_of(int64_t k, int64_t count, const Runs& runs) {
-  const pto_runs first = runs(0), second = count > 1 ? runs(1) : pto_runs{};
-  const auto* const data = static_cast<const char*>(first.data);
-  if (!data || second.data != data + first.bytes || first.bytes * count > first.distance)
-    return runs(k);
-  const int64_t begin = first.count * k / count, end = first.count * (k + 1) / count;
-  return {data + begin * first.distance, first.distance, first.bytes * count, end - begin};
 }
 
 // The tasks that a program's lines ask for: at most `workers` of them, of `tiles` items each; 0

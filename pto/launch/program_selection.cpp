@@ -429,6 +429,34 @@ int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* 
   return 0;
 }
 
+pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index) {
+  int64_t elements = 1;
+  for (int axis = x->rank - 1; axis > 0; --axis) {
+    if (index->sizes[axis] != 1 || (x->sizes[axis] != 1 && x->strides[axis] != elements)) return {};
+    elements *= x->sizes[axis];
+  }
+  const int64_t item = x->type_bits / 8, places = index->type_bits / 8, count = out->sizes[0];
+  const bool is_plain = places >= 4 && (count <= 1 || index->strides[0] == 1);
+  if (!is_plain || x->sizes[0] == 0) return {};
+  return {x->data, x->strides[0] * item, elements * item, count, index->data, places, 0};
+}
+
+int32_t pto_find_pages(pto_services* services, const char* where, const pto_tensor* out,
+                       const pto_tensor* x, const pto_tensor* index, int32_t threads,
+                       pto_pages* pages) {
+  const pto_runs runs = pto_runs_of_pages(out, x, index);
+  *pages = {out->data, {}};
+  if (!runs.data || threads > 1) return pto_gather(services, where, out, x, index, 0, threads);
+  for (int64_t i = 0; i < runs.count; ++i) {
+    const int64_t position = runs.place_bytes == 4 ? static_cast<const int32_t*>(runs.places)[i]
+                                                   : static_cast<const int64_t*>(runs.places)[i];
+    if (position < 0 || position >= x->sizes[0])
+      return pto_fail_position(services, where, "gather", 0, position, x->sizes[0], 0);
+  }
+  pages->runs = runs;
+  return 0;
+}
+
 int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
                     const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
                     int32_t threads) {

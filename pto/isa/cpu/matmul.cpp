@@ -10,6 +10,11 @@ void pto_matmul_avx512(const pto_matmul_job* job, int quads);
 void pto_matmul_avx512_pairs(const pto_matmul_job* job);
 void pto_matmul_avx512_tiles(const pto_matmul_job* job);
 int64_t pto_matmul_avx512_tiles_bytes(const pto_matmul_job* job);
+// Multiply where b lies in pages; 0: nothing was written.
+int pto_matmul_portable_pages(const pto_matmul_job* job);
+int pto_matmul_avx2_pages(const pto_matmul_job* job);
+int pto_matmul_avx512_pages(const pto_matmul_job* job);
+int pto_matmul_avx512_pairs_pages(const pto_matmul_job* job);
 }
 
 namespace {
@@ -44,6 +49,21 @@ bool fits_packed(const pto_matmul_job& job) {
          (job.cols % 32 == 0 || end == job.packed_cols);
 }
 
+bool run_pages(const pto_matmul_job& job, int engine) {
+  switch (engine) {
+    case PTO_MATMUL_AMX:
+      return false;
+    case PTO_MATMUL_PORTABLE:
+      return pto_matmul_portable_pages(&job);
+    case PTO_MATMUL_AVX2:
+      return pto_matmul_avx2_pages(&job);
+    case PTO_MATMUL_AVX512_BF16:
+      return pto_matmul_avx512_pairs_pages(&job);
+    default:
+      return pto_matmul_avx512_pages(&job);
+  }
+}
+
 }  // namespace
 
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
@@ -61,6 +81,14 @@ int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
   return units * cols * unit.bytes + sums + 32;
 }
 
+void pto_copy_pages(pto_pages* pages) {
+  pto_runs& runs = pages->runs;
+  for (int64_t i = 0; i < runs.count; ++i)
+    __builtin_memcpy(static_cast<char*>(pages->copy) + i * runs.bytes, pto_run_at(&runs, i),
+                     static_cast<size_t>(runs.bytes));
+  runs.count = 0;
+}
+
 int32_t pto_matmul_narrow_depth(const pto_matmul_job* job) {
   const int type = job->a.type, engine = pto::engine_of(*job);
   if (type != job->b.type || (type != PTO_MATMUL_F16 && type != PTO_MATMUL_BF16)) return 0;
@@ -74,6 +102,10 @@ int32_t pto_matmul(const pto_matmul_job* job) {
   if (engine == PTO_MATMUL_BEST) return 1;
   if ((job->rows <= 0 && !job->packs) || job->cols <= 0) return 0;
   if (!fits_packed(*job)) return 2;
+  if (job->b_pages && job->b_pages->runs.count > 0) {
+    if (run_pages(*job, engine)) return 0;
+    pto_copy_pages(job->b_pages);
+  }
   if (engine == PTO_MATMUL_PORTABLE)
     pto_matmul_portable(job, 0);
   else if (engine == PTO_MATMUL_AVX2)

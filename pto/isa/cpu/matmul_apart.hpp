@@ -32,10 +32,12 @@ struct ApartPanels {
 template <class Dot, class T>
 class Apart {
  public:
-  explicit Apart(const pto_matmul_job& job) : job_(job), to_(job.c, job.rows, job.cols) {}
+  explicit Apart(const pto_matmul_job& job) : job_(job), to_(job.c, job.rows, job.cols) {
+    if (job.b_pages && job.b_pages->runs.count > 0) pages_ = &job.b_pages->runs;
+  }
 
   // Writes the outputs, or nothing. Rows of b pass in any case if `is_apart`.
-  bool run(bool is_apart = false) const {
+  bool run(bool is_apart = false) {
     if (job_.rows > kFewRows || job_.packed || job_.bias.data) return false;
     if (adds() && !is_in_place()) return false;
     if (job_.packs || job_.depth <= 0 || job_.c.type != PTO_MATMUL_F32) return false;
@@ -51,11 +53,31 @@ class Apart {
   static constexpr int kAhead = 16;  // rows or columns of b that are asked for early
   static constexpr int kPassing =
       kVectorBytes == 64 ? 32 : 16;  // units of rows of b that pass at once where they are far
-  static constexpr int kTileRows = kRows < 8 ? kRows : 8;  // of a
+  static constexpr int64_t kNearBytes = 64 << 10;
+  static constexpr int kWideRows = kVectorBytes == 64 ? 4 : 3;  // with four vectors of sums each
+  static constexpr int kTileRows = kRows < 8 ? kRows : 8;       // of a
   static constexpr int kBoxRows = kVectorBytes == 64 ? 16 : 8;
 
-  static bool are_apart(int64_t stride, int length) {
-    return length <= kLongest && stride >= 2 * int64_t{length};
+  bool are_apart(int64_t stride, int length) {
+    if (length > kLongest) return false;
+    return pages_ ? are_paged(stride * kBytes) : stride >= 2 * int64_t{length};
+  }
+  // Finds how the rows, or columns, of b lie in its pages; false: not as whole ones.
+  bool are_paged(int64_t bytes) {
+    first_ = static_cast<const char*>(job_.b.data) - static_cast<char*>(job_.b_pages->copy);
+    if (bytes <= 0 || first_ < 0 || first_ >= bytes || pages_->bytes % bytes != 0) return false;
+    per_page_ = static_cast<int>(smaller(pages_->bytes / bytes, int64_t{1} << 30));
+    return true;
+  }
+  // A row, or column, of b, and how many lie behind each other from it on.
+  struct Stretch {
+    const char* at;
+    int count;
+  };
+  Stretch stretch(int64_t stride, int i) const {
+    if (!pages_) return {static_cast<const char*>(job_.b.data) + i * stride, 1 << 30};
+    const int place = i % per_page_;
+    return {pto_run_at(pages_, i / per_page_) + first_ + place * stride, per_page_ - place};
   }
   bool reads_left() const {
     const int type = job_.a.type;
@@ -70,11 +92,13 @@ class Apart {
   }
   // Requests during so many turns, where b is `count` runs of elements, `stride` apart.
   Requests requests(int64_t stride, int length, int count, int64_t turns) const {
-    const pto_runs b = {job_.b.data, stride * kBytes, int64_t{length} * kBytes, count};
-    return {Lines(job_.is_asked ? nullptr : &b, kAhead, turns), Lines(job_.soon, 0, turns)};
+    const pto_runs b = {
+        job_.b.data, stride * kBytes, int64_t{length} * kBytes, count, nullptr, 0, 0};
+    return {Lines(job_.is_asked || pages_ ? nullptr : &b, kAhead, turns),
+            Lines(job_.soon, 0, turns * parts_of(job_))};
   }
   void finish(const Requests& requests) const {
-    if (job_.soon) job_.soon->count = requests.next.left();
+    if (job_.soon) *job_.soon = requests.next.rest();
   }
 
   // Units of rows of a, `row` units apart.
@@ -111,11 +135,11 @@ class Apart {
     int k, units, col;
   };
 
-  bool by_rows(bool is_apart) const {
-    if (!is_apart && !are_apart(job_.b.row_stride, job_.cols)) return false;
-    if (job_.cols % kLane != 0) return false;
+  bool by_rows(bool is_apart) {
+    if (!are_apart(job_.b.row_stride, job_.cols) && !is_apart) return false;
+    if (job_.cols % kLane != 0 || per_page_ % kPerUnit != 0) return false;
     const int units = quotient_up(job_.depth, kPerUnit);
-    const int step = job_.is_asked ? kApartUnits : kPassing;
+    const int step = smaller(job_.is_asked ? kApartUnits : kPassing, near_units());
     const int64_t tiles = int64_t{slivers()} * strips();
     Requests asked = requests(job_.b.row_stride, job_.cols, job_.depth, units / kGroup * tiles);
     for (int unit = 0; unit < units; unit += step) {
@@ -125,9 +149,14 @@ class Apart {
     finish(asked);
     return true;
   }
+  // Units of rows that lie in so few pages of memory that a CPU finds their addresses fast.
+  int near_units() const {
+    const int64_t near = kNearBytes / (job_.b.row_stride * kBytes * kPerUnit);
+    return near >= kApartUnits ? kApartUnits : near < kGroup ? kGroup : int(near) / kGroup * kGroup;
+  }
   int slivers() const { return quotient_up(job_.rows, kTileRows); }
   // Vectors of columns of a tile of so many rows; the last columns pass one at a time.
-  static constexpr int wide(int rows) { return rows <= 3 ? 4 : 2; }
+  static constexpr int wide(int rows) { return rows <= kWideRows ? 4 : 2; }
   int wide() const { return wide(quotient_up(job_.rows, slivers())); }
   int strips() const { return job_.cols / kLane / wide() + job_.cols / kLane % wide(); }
   // Adds the products of some rows of b to all sums.
@@ -152,26 +181,31 @@ class Apart {
   }
   template <int Rows, int Wide>
   void tile(int row, const Part& part, Requests& asked) const {
-    if constexpr (Wide == 1 || Wide == wide(Rows) || (Rows == 3 && Wide == 2)) {
+    if constexpr (Wide == 1 || Wide == wide(Rows) || (Rows == kWideRows && Wide == 2)) {
       using M = Micro<Dot, Rows, Wide>;
       char* const to = to_.vector(row, part.col);
       const int64_t to_row = to_.rows.stride * 4, b_row = job_.b.row_stride * kBytes;
-      const char* b = static_cast<const char*>(job_.b.data) + part.k * b_row + part.col * kBytes;
       typename M::Sum sum[Rows * Wide];
       begin<Wide>(typename M::All(), sum, part.k > 0 || adds() ? to : nullptr, to_row);
       typename M::Placed rows(part.left.at + row * part.left.row, part.left.row);
       const bool is_odd = kPerUnit > 1 && part.k + part.units * kPerUnit > job_.depth;
-      int units = part.units - is_odd;
-      for (; units >= kGroup; units -= kGroup) {
-        asked.take_turn();
-        PTO_UNROLL
-        for (int u = 0; u < kGroup; ++u, b += kPerUnit * b_row, M::keep(b))
+      for (int k = part.k, left = part.units - is_odd; left > 0;) {
+        const Stretch here = stretch(b_row, k);
+        const char* b = here.at + part.col * kBytes;
+        int units = smaller(left, here.count / kPerUnit);
+        k += units * kPerUnit, left -= units;
+        for (; units >= kGroup; units -= kGroup) {
+          asked.take_turn();
+          PTO_UNROLL
+          for (int u = 0; u < kGroup; ++u, b += kPerUnit * b_row, M::keep(b))
+            step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
+        }
+        for (; units > 0; --units, b += kPerUnit * b_row)
           step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
       }
-      for (; units > 0; --units, b += kPerUnit * b_row)
-        step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
       if constexpr (kPerUnit > 1) {
         if (is_odd) {
+          const char* const b = stretch(b_row, job_.depth - 1).at + part.col * kBytes;
           constexpr size_t kRow = size_t(Wide) * kLane * kBytes;
           char* const last = reinterpret_cast<char*>(panels().few);  // and a row of zeros
           __builtin_memcpy(last, b, kRow);
@@ -246,7 +280,7 @@ class Apart {
 
   // --- columns of b ------------------------------------------------------------------------------
 
-  bool by_columns() const {
+  bool by_columns() {
     if (!are_apart(job_.b.col_stride, job_.depth) || job_.depth % kPerUnit != 0) return false;
     if (job_.cols < kBox) return false;
     const int units = job_.depth / kPerUnit, tiles = quotient_up(job_.cols, kLane);
@@ -270,24 +304,31 @@ class Apart {
   template <int Groups>
   void tiles(int row, int rows, int units, Requests& asked) const {
     using Tile = BoxTile<Dot, T, Groups>;
-    const auto* const b = static_cast<const char*>(job_.b.data);
     const int64_t b_col = job_.b.col_stride * kBytes, to_row = to_.rows.stride * 4;
+    const int64_t few_col = int64_t{job_.depth} * kBytes;
     if (job_.cols < kLane) {
-      const int64_t bytes = int64_t{job_.depth} * kBytes;
-      char* const few = reinterpret_cast<char*>(panels().few);
-      for (int i = 0; i < job_.cols; ++i)
-        __builtin_memcpy(few + i * bytes, b + i * b_col, size_t(bytes));
       int32_t sums[kBoxRows * kLane];
-      Tile::run(few, bytes, panels().boxes, rows, units, reinterpret_cast<char*>(sums),
-                kVectorBytes, asked);
+      Tile::run(copied(0, job_.cols), few_col, panels().boxes, rows, units,
+                reinterpret_cast<char*>(sums), kVectorBytes, asked);
       for (int r = 0; r < rows; ++r) to_.write(sums + r * kLane, row + r, 0, job_.cols);
       return;
     }
     for (int col = 0; col < job_.cols; col += kLane) {
       const int first = smaller(col, job_.cols - kLane);  // the last ones may be computed twice
-      Tile::run(b + first * b_col, b_col, panels().boxes, rows, units, to_.vector(row, first),
-                to_row, asked);
+      const Stretch here = stretch(b_col, first);
+      const bool is_even = here.count >= kLane;
+      Tile::run(is_even ? here.at : copied(first, kLane), is_even ? b_col : few_col, panels().boxes,
+                rows, units, to_.vector(row, first), to_row, asked);
     }
+  }
+  // Copies some columns of b.
+  const char* copied(int first, int count) const {
+    const int64_t bytes = int64_t{job_.depth} * kBytes;
+    char* const few = reinterpret_cast<char*>(panels().few);
+    for (int i = 0; i < count; ++i)
+      __builtin_memcpy(few + i * bytes, stretch(job_.b.col_stride * kBytes, first + i).at,
+                       size_t(bytes));
+    return few;
   }
 
   // Memory that no product has at the same time: a library has room for few variables of threads.
@@ -298,6 +339,9 @@ class Apart {
 
   const pto_matmul_job& job_;
   const Place to_;
+  const pto_runs* pages_ = nullptr;  // of b
+  int64_t first_ = 0;                // bytes of a page in front of b
+  int per_page_ = 1 << 30;           // rows, or columns, of b
 };
 
 // Multiplies where b is of floats or bf16 and the sizes are for it; false: nothing was written.

@@ -7,3 +7,7 @@ void pto_matmul_avx2(const pto_matmul_job* job, int quads) {
   pto::isa::matmul::run(*job, quads != 0);
 }
 }
+
+extern "C" int pto_matmul_avx2_pages(const pto_matmul_job* job) {
+  return pto::isa::matmul::run_pages(*job);
+}

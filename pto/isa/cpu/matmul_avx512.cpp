@@ -35,8 +35,15 @@ void pto_matmul_avx512(const pto_matmul_job* job, int quads) {
   pto::isa::matmul::run(*job, quads != 0);
 }
 
+int pto_matmul_avx512_pages(const pto_matmul_job* job) { return pto::isa::matmul::run_pages(*job); }
+
 void pto_matmul_avx512_pairs(const pto_matmul_job* job) {
   pto::isa::matmul::run_pairs<pto::isa::matmul::HardwarePairs>(*job);
+}
+
+int pto_matmul_avx512_pairs_pages(const pto_matmul_job* job) {
+  using Dot = pto::isa::matmul::Bf16Dot<pto::isa::matmul::HardwarePairs>;
+  return job->a.type == PTO_MATMUL_BF16 && pto::isa::matmul::run_apart<Dot>(*job);
 }
 
 // An instruction of pairs does twice the work: 1 times the ticks of one of floats on Zen 4, 4 times

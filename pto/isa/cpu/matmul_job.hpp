@@ -121,10 +121,13 @@ typedef struct pto_matmul_job {
   // f64; neither strides nor boxes of b count. AMX and AVX512_BF16 leave it to those before them.
   const pto_matmul_patches* b_patches;
   // Memory that the caller reads next, or null: a product whose time is that of reading b asks for
-  // it meanwhile, and leaves in `count` the runs it has not asked for. `is_asked`: it was done for
-  // b.
+  // it meanwhile, and leaves the runs it has not asked for. Where the caller's next products share
+  // it, `soon_parts` counts them, with this one. `is_asked`: it was done for b.
   pto_runs* soon;
-  int32_t is_asked;
+  int32_t soon_parts, is_asked;
+  // Where rows of b, or its columns, lie while nothing lies at b's data, a place in `copy`; or
+  // null. Loops that do not read pages have them copied first.
+  pto_pages* b_pages;
 } pto_matmul_job;
 
 enum { PTO_MATMUL_PACKED_COLS = 1024 };
@@ -148,6 +151,9 @@ enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_BLOCK = 512 };
 // Returns the largest depth at which c may be of the type of a and b, f16 or bf16, in rows without
 // boxes, and without `start`; 0: at none.
 int32_t pto_matmul_narrow_depth(const pto_matmul_job* job);
+
+// Copies a tensor in pages to where it belongs.
+void pto_copy_pages(pto_pages* pages);
 
 // Returns 0; or, having written nothing, 1 where the CPU lacks the wanted engine, and 2 where the
 // columns of a job are not those that may be read from, or written to, `packed`.

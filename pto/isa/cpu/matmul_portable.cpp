@@ -5,3 +5,7 @@
 extern "C" void pto_matmul_portable(const pto_matmul_job* job, int quads) {
   pto::isa::matmul::run(*job, quads != 0);
 }
+
+extern "C" int pto_matmul_portable_pages(const pto_matmul_job* job) {
+  return pto::isa::matmul::run_pages(*job);
+}

@@ -17,42 +17,77 @@ namespace matmul {
 class Lines {
  public:
   // Asks at once for the first `ahead` runs, and for the others in so many turns. Null: none.
-  Lines(const pto_runs* runs, int ahead, int64_t turns) {
-    if (!runs || runs->count <= 0) return;
-    run_ = static_cast<const char*>(runs->data);
-    distance_ = runs->distance, bytes_ = runs->bytes, left_ = runs->count;
-    start();
-    const int64_t lines = lines_;  // of a run
-    ask(ahead * lines);
-    turn_ = turns > 0 ? (left_ * lines + turns - 1) / turns : 0;
+  Lines(const pto_runs* runs, int64_t ahead, int64_t turns) {
+    if (!runs || !runs->data || runs->count <= 0) return;
+    runs_ = *runs, left_ = runs->count;
+    if (!runs_.places && runs_.distance == runs_.bytes) {  // one run
+      runs_.distance = runs_.bytes *= left_;
+      runs_.count = left_ = 1;
+    }
+    start(runs->begin);
+    const int64_t lines = (runs_.bytes + kLineBytes - 1) / kLineBytes + 1;
+    ask(ahead * ((runs->bytes + kLineBytes - 1) / kLineBytes + 1));
+    const int64_t all = left_ * lines - runs_.begin / kLineBytes;
+    turn_ = turns > 0 ? (all + turns - 1) / turns : 0;
   }
   PTO_INLINE void take_turn() {
     if (lines_ <= turn_) return ask(turn_);
+    if (at_ >= found_) find();
     for (int64_t i = 0; i < turn_; ++i, at_ += kLineBytes) __builtin_prefetch(at_, 0, 2);
     lines_ -= turn_;
   }
-  int64_t left() const { return left_; }
+  // The runs that nobody has asked for.
+  pto_runs rest() const {
+    pto_runs rest = runs_;
+    rest.count = left_, rest.begin = 0;
+    if (left_ <= 0) return rest;
+    if (rest.places)
+      rest.places = static_cast<const char*>(rest.places) + at_run_ * rest.place_bytes;
+    else
+      rest.data = static_cast<const char*>(rest.data) + at_run_ * rest.distance;
+    const int64_t asked = at_ - pto_run_at(&runs_, at_run_);
+    rest.begin = asked > 0 ? asked : 0;
+    return rest;
+  }
 
  private:
   PTO_INLINE void ask(int64_t count) {
     while (count > 0 && left_ > 0) {
+      if (at_ >= found_) find();
       const int64_t now = count < lines_ ? count : lines_;
       for (int64_t i = 0; i < now; ++i) __builtin_prefetch(at_ + i * kLineBytes, 0, 2);
       at_ += now * kLineBytes, lines_ -= now, count -= now;
       if (lines_ > 0) return;
-      --left_;
-      run_ += distance_;
-      start();
+      ++at_run_;
+      if (--left_ > 0) start(0);
     }
   }
-  PTO_INLINE void start() {
-    at_ = run_ - reinterpret_cast<uintptr_t>(run_) % kLineBytes;
-    lines_ = (run_ + bytes_ - at_ + kLineBytes - 1) / kLineBytes;
+  PTO_INLINE void start(int64_t begin) {
+    const char* const run = pto_run_at(&runs_, at_run_);
+    at_ = run + begin - reinterpret_cast<uintptr_t>(run + begin) % kLineBytes;
+    lines_ = (run + runs_.bytes - at_ + kLineBytes - 1) / kLineBytes;
+    found_ = at_;
+  }
+  // Lets the CPU find the next pages of memory side by side: one after the other takes as long as
+  // reading them.
+  PTO_INLINE void find() {
+    const char* const end = at_ + lines_ * kLineBytes;
+    found_ = at_ + kFound;
+    for (const char* page = at_; page < found_ && page < end; page += kPage)
+      __builtin_prefetch(page, 0, 2);
   }
 
-  const char *run_ = nullptr, *at_ = nullptr;
-  int64_t distance_ = 0, bytes_ = 0, lines_ = 0, left_ = 0, turn_ = 0;  // lines_ of the run
+  static constexpr int64_t kPage = 4096, kFound = 8 * kPage;
+
+  pto_runs runs_ = {};
+  const char *at_ = nullptr, *found_ = nullptr;
+  int64_t at_run_ = 0, lines_ = 0, left_ = 0, turn_ = 0;  // lines_ of the run
 };
+
+// Counts the products that share what comes next, from this one on.
+inline int64_t parts_of(const pto_matmul_job& job) {
+  return job.soon_parts > 1 ? job.soon_parts : 1;
+}
 
 // Asks for the rest of b, unless somebody did, and for what comes next.
 struct Requests {

@@ -66,14 +66,15 @@ class PackedStream {
     }
     const int panels = job_.cols / kPanelCols, most = kStreamUnits / kPanelCols / job_.rows;
     const int64_t turns = int64_t{panels} * quotient_up(job_.depth, kPerUnit);
-    Requests asked = {{nullptr, 0, 0}, {is_near(job_.soon) ? job_.soon : nullptr, 0, turns}};
+    const int64_t all = turns * parts_of(job_);
+    Requests asked = {{nullptr, 0, 0}, {is_near(job_.soon) ? job_.soon : nullptr, 0, all}};
     for (int first = 0; first < panels; first += most) {
       const Range block = {first, smaller(panels, first + most)};
       int depth = first == 0 && !job_.is_asked ? ask_first(block) : kDepth;
       for (int k = 0; k < job_.depth; k += depth, depth = kDepth) pass(block, k, depth, asked);
     }
     if (const int done = panels * kPanelCols; done < job_.cols) rest(done);
-    if (is_near(job_.soon)) job_.soon->count = asked.next.left();
+    if (is_near(job_.soon)) *job_.soon = asked.next.rest();
     return true;
   }
 
@@ -140,8 +141,13 @@ class PackedStream {
   }
   // Some rows of b, from row k on.
   pto_runs runs(const Range& block, int k, int count) const {
-    return {right_at(k, block.first), b_row_ * int64_t(sizeof(T)),
-            block.count() * kPanelCols * int64_t(sizeof(T)), smaller(job_.depth - k, count)};
+    return {right_at(k, block.first),
+            b_row_ * int64_t(sizeof(T)),
+            block.count() * kPanelCols * int64_t(sizeof(T)),
+            smaller(job_.depth - k, count),
+            nullptr,
+            0,
+            0};
   }
   // Asks at once for the rows that pass first, and returns how many: few, so that memory soon works
   // beside the products.

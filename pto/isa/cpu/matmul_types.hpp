@@ -87,6 +87,11 @@ inline bool run_few_by_bytes(const pto_matmul_job& job, bool quads) {
       .run();
 }
 
+// Multiplies a few rows by a b in pages; false: nothing was written.
+inline bool run_pages(const pto_matmul_job& job) {
+  return job.b.type == job.a.type && run_apart<FloatDot>(job);
+}
+
 // `quads`: the CPU multiplies quads of bytes.
 inline void run(const pto_matmul_job& job, bool quads) {
   static_cast<void>(quads);

@@ -54,8 +54,8 @@ class Batches {
  public:
   // `soon`: what comes next, or null; `is_asked`: b was that. `where`: the user's line.
   Batches(pto_services* services, const char* where, const pto_tensor& c, const pto_tensor& a,
-          const pto_tensor& b, const pto_packed_right* packed, pto_runs* soon, bool is_asked,
-          int threads)
+          const pto_tensor& b, const pto_packed_right* packed, pto_pages* pages, pto_runs* soon,
+          bool is_asked, int threads)
       : services_(services),
         where_(where),
         c_(c),
@@ -68,6 +68,7 @@ class Batches {
         batches_(count(c)),
         threads_(threads),
         cut_(batches_, rows_, cols_, threads),
+        pages_(pages),
         soon_(soon),
         is_asked_(is_asked) {}
 
@@ -159,8 +160,11 @@ class Batches {
     const bool is_read = reads(sums);
     if (packed.cols > 0 && is_read)
       packed_.set(&job, packed);
-    else if (batches_ * cut_.count() == 1)
-      job.soon = soon_, job.is_asked = is_asked_;
+    else if (threads_ <= 1)
+      job.soon = soon_, job.soon_parts = least(batches_ - batch, int64_t{1} << 20),
+      job.is_asked = is_asked_;
+    if (pages_) job.b_pages = pages_;
+    if (pages_ && !is_read) pto_copy_pages(pages_);
     const Elements<Wide> left(is_read ? 0 : part.rows * depth_),
         right(is_read ? 0 : depth_ * part.cols);
     if (!left.data()) return pto_fail_memory(services_, where_, left.bytes());
@@ -180,7 +184,9 @@ class Batches {
   // Rows of the result that lie dense stream by: a column becomes a row, and b is read as a.
   static int32_t multiply_turned(const pto_matmul_job& job) {
     if (job.c.row_stride == 1 && (job.c.col_stride != 1 || job.cols == 1)) {
-      const pto_matmul_job other = turned(job);
+      pto_matmul_job other = turned(job);
+      if (other.b_pages) pto_copy_pages(other.b_pages);
+      other.b_pages = nullptr;
       return pto_matmul(&other);
     }
     return pto_matmul(&job);
@@ -253,6 +259,7 @@ class Batches {
   const int64_t rows_, cols_, depth_, batches_;
   const int threads_;
   const MatrixCut cut_;
+  pto_pages* const pages_;
   pto_runs* const soon_;
   const bool is_asked_;
 };
@@ -263,11 +270,19 @@ class Batches {
 namespace pto {
 namespace {
 
+void ask(const pto_runs& runs) {
+  for (int64_t i = 0; i < runs.count; ++i)
+    for (int64_t byte = 0; byte < runs.bytes; byte += 64)
+      __builtin_prefetch(pto_run_at(&runs, i) + byte, 0, 2);
+}
+
 // Where the last requests of a thread lie, so that nobody asks twice.
 class Asked {
  public:
-  bool has(const pto_tensor& x) const {
-    const char* const first = static_cast<const char*>(x.data);
+  bool has(const pto_tensor& x, const pto_pages* pages) const {
+    const char* first = static_cast<const char*>(x.data);
+    if (pages && pages->runs.count > 0)
+      first += pto_run_at(&pages->runs, 0) - static_cast<char*>(pages->copy);
     int64_t last = x.type_bits / 8 - 1;
     for (int axis = 0; axis < x.rank; ++axis)
       if (x.strides[axis] > 0) last += (x.sizes[axis] - 1) * x.strides[axis] * (x.type_bits / 8);
@@ -277,8 +292,8 @@ class Asked {
     return false;
   }
   void add(const pto_runs& runs) {
-    const auto* const data = static_cast<const char*>(runs.data);
-    const bool has_gaps = runs.count > 1 && runs.distance != runs.bytes;
+    const char* const data = pto_run_at(&runs, 0);
+    const bool has_gaps = runs.places || (runs.count > 1 && runs.distance != runs.bytes);
     const char* const end = has_gaps ? nullptr : data + runs.bytes * runs.count;
     for (Range& range : ranges_)
       if (!has_gaps && range.end == data) {
@@ -303,7 +318,7 @@ class Asked {
 
 int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
                      const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
-                     const pto_runs* soon, int32_t threads) {
+                     pto_pages* pages, const pto_runs* soon, int32_t threads) {
   struct Own {  // a pointer, since there is little room for what each thread has from its start
     pto::Asked* const of = new pto::Asked;
     ~Own() { delete of; }
@@ -311,9 +326,11 @@ int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor
   thread_local const Own own;
   pto::Asked& asked = *own.of;
   pto_runs runs = soon ? *soon : pto_runs{};
-  pto::Batches batches(services, where, *c, *a, *b, packed, runs.count > 0 ? &runs : nullptr,
-                       asked.has(*b), threads);
-  const bool asks = runs.count > 0;
+  const bool asks = runs.data && runs.count > 0, is_asked = asked.has(*b, pages);
+  if (pages && pages->runs.count <= 0) pages = nullptr;
+  if (pages && !is_asked) pto::ask(pages->runs);
+  pto::Batches batches(services, where, *c, *a, *b, packed, pages, asks ? &runs : nullptr, is_asked,
+                       threads);
   const int32_t code = batches.run();
   if (asks && runs.count == 0) asked.add(*soon);
   return code;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "pto/isa/cpu/engine.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
@@ -37,7 +38,7 @@ void check_rows_of_floats(const Sizes& s, unsigned seed, int engine, bool has_st
   if (is_turned) std::swap(job.b.row_stride, job.b.col_stride);
   if (is_left_turned) std::swap(job.a.row_stride, job.a.col_stride);
   if (has_start) job.start = matrix(start);
-  pto_runs soon = {b.data(), 100, 300, int64_t(seed % 7)};
+  pto_runs soon = {b.data(), 100, 300, int64_t(seed % 7), nullptr, 0, 0};
   if (seed % 2) job.soon = &soon, job.is_asked = seed % 4 == 1;
   if (pto_matmul(&job) != 0) return;
   for (int i = 0; i < s.m; ++i)
@@ -209,7 +210,7 @@ TEST(MatmulRows, AFewRowsByWhatLiesApartAskForWhatComesNext) {
         for (const int64_t count : {1, 128, 5000}) {
           const int depth = by_columns ? 128 : 100, cols = by_columns ? 100 : 128;
           const AtTheEdge a(rows, depth, depth, 1), b(100, 128, 512, 2), c(rows, cols, cols, 3);
-          pto_runs soon = {b.data(), 2048, 512, count};
+          pto_runs soon = {b.data(), 2048, 512, count, nullptr, 0, 0};
           pto_matmul_job job = {};
           job.engine = engine;
           job.rows = rows, job.depth = depth, job.cols = cols;
@@ -219,6 +220,90 @@ TEST(MatmulRows, AFewRowsByWhatLiesApartAskForWhatComesNext) {
           EXPECT_EQ(soon.count, rows <= PTO_MATMUL_FEW_ROWS ? 0 : count)
               << rows << " rows, engine " << engine << ", by columns " << by_columns;
         }
+}
+
+// Keys, or values, of the second of two heads in pages of so many rows, the last one first.
+struct Paged {
+  int per_page, count, length;
+  bool has_columns, is_short;  // keys; numbers of 32 bits
+};
+
+// Compares a product whose b lies in pages with that of b in one piece, bit by bit.
+void check_pages(int rows, const Paged& x, int type, int engine) {
+  const int pages = (x.count + x.per_page - 1) / x.per_page, row = 2 * x.length;
+  const int item = type == PTO_MATMUL_BF16 ? 2 : 4;
+  const size_t page = size_t(x.per_page * row * item);
+  const auto floats = [&](unsigned seed) {
+    return AtTheEdge(pages, int(page / 4), int64_t(page / 4), seed);
+  };
+  const AtTheEdge whole = floats(1), apart = floats(2), copy = floats(3);
+  std::vector<int64_t> places;
+  for (int i = 0; i < pages; ++i) {
+    places.push_back(pages - 1 - i);
+    std::memcpy(apart.data() + size_t(places[size_t(i)]) * page / 4,
+                whole.data() + size_t(i) * page / 4, page);
+  }
+  const std::vector<int32_t> shorts(places.begin(), places.end());
+  const int depth = x.has_columns ? x.length : x.count, cols = x.has_columns ? x.count : x.length;
+  const AtTheEdge a(rows, depth, depth, 4), want(rows, cols, cols, 5), got(rows, cols, cols, 6);
+  pto_matmul_job job = {};
+  job.engine = engine;
+  job.rows = rows, job.depth = depth, job.cols = cols;
+  job.a = matrix(a), job.b = matrix(whole), job.c = matrix(want);
+  job.a.type = job.b.type = type;
+  job.b.row_stride = row;
+  if (x.has_columns) std::swap(job.b.row_stride, job.b.col_stride);
+  const auto at_head = [&](const AtTheEdge& b) {
+    return reinterpret_cast<char*>(b.data()) + x.length * item;
+  };
+  job.b.data = at_head(whole);
+  if (pto_matmul(&job) != 0) return;
+  pto_pages in = {copy.data(),
+                  {apart.data(), int64_t(page), int64_t(page), pages, places.data(), 8, 0}};
+  if (x.is_short) in.runs.places = shorts.data(), in.runs.place_bytes = 4;
+  job.b.data = at_head(copy), job.c = matrix(got), job.b_pages = &in;
+  ASSERT_EQ(pto_matmul(&job), 0);
+  ASSERT_EQ(std::memcmp(want.data(), got.data(), size_t(rows * cols) * 4), 0)
+      << rows << " rows, " << x.count << " of " << x.length << " in pages of " << x.per_page
+      << ", columns " << x.has_columns << ", type " << type << ", engine " << engine;
+}
+
+TEST(MatmulRows, ReadPagesAsTheyReadOnePiece) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_BF16; ++engine)
+    for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16})
+      for (const int rows : {1, 4, 9, 16, 17})
+        for (const int length : {16, 40, 128})
+          for (const Paged& x : {Paged{16, 64, length, true, false},
+                                 {16, 61, length, true, true},
+                                 {128, 100, length, true, false},
+                                 {3, 40, length, true, false},
+                                 {16, 64, length, false, true},
+                                 {16, 61, length, false, false},
+                                 {128, 101, length, false, false},
+                                 {3, 40, length, false, false}})
+            ASSERT_NO_FATAL_FAILURE(check_pages(rows, x, type, engine));
+}
+
+// Each of several products asks for its share of what comes next, also within a run.
+TEST(MatmulRows, ProductsShareWhatTheyAskFor) {
+  const AtTheEdge a(4, 128, 128, 1), b(100, 128, 512, 2), c(4, 128, 128, 3);
+  const std::vector<int32_t> places = {3, 0, 2};
+  for (const bool has_places : {false, true}) {
+    pto_runs soon = {b.data(), 32768, 32768, 3, has_places ? places.data() : nullptr, 4, 0};
+    int64_t left = 3 * 32768;
+    for (int parts = 4; parts > 0; --parts) {
+      pto_matmul_job job = {};
+      job.rows = 4, job.depth = 100, job.cols = 128;
+      job.a = matrix(a), job.b = matrix(b), job.c = matrix(c);
+      job.soon = &soon, job.soon_parts = parts;
+      ASSERT_EQ(pto_matmul(&job), 0);
+      const int64_t now = soon.count * soon.bytes - soon.begin;
+      EXPECT_LT(now, left) << parts << " parts";
+      EXPECT_TRUE(parts == 1 || now > 0) << parts << " parts";
+      left = now;
+    }
+    EXPECT_EQ(soon.count, 0);
+  }
 }
 
 }  // namespace pto::matmul_rows_test
