@@ -153,8 +153,14 @@ PTO_INLINE auto convert(W w, Source& s) {
 // in between.
 template <class Half, class W, class Source>
 PTO_INLINE auto round_to(W w, Source& s) {
-  auto rounded = convert<Half>(w, s);
-  return convert<float>(w, rounded);
+  using From = typename Source::DType;
+  constexpr bool kIsByte = kSame<From, int8_t> || kSame<From, uint8_t>;
+  if constexpr (kIsByte && (kSame<Half, half> || kSame<Half, bfloat16_t>)) {
+    return convert<float>(w, s);  // which holds what both hold
+  } else {
+    auto rounded = convert<Half>(w, s);
+    return convert<float>(w, rounded);
+  }
 }
 
 // --- additions of products with one rounding, on CPUs that can ----------------------------------
