@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops that change places with the loop in their body: the bits, and what explain() says."""
+"""Loops that change places with the loop in their body: the bits, and what explain() says.
+Pages that products read where they lie."""
 
 import re
 
@@ -71,3 +72,24 @@ def test_attention_that_reads_page_by_page_has_the_bits_of_the_program_for_any_s
         np.testing.assert_array_equal(pto.interpret(_core.Graph.parse(text), *given), want)
     attend(*given)
     np.testing.assert_allclose(given[-1], want, rtol=1e-5, atol=1e-6)
+
+
+def test_pages_keep_the_values_that_they_had_when_they_were_gathered():
+    @pto.jit
+    def turned(cache, table, x, out):
+        for i in pto.loop(table.shape[0]):
+            pages = cache[table[i]]
+            rows = pages.reshape(pages.shape[0] * pages.shape[1], pages.shape[2])
+            cache[i] = cache[i] + 1
+            out[i] = pto.matmul(x, rows)
+
+    cache = np.random.default_rng(0).standard_normal((3, 4, 16)).astype(F32)
+    table = np.array([[0, 2], [1, 0], [2, 1]])
+    x, out, want = np.ones((2, 8), F32), np.zeros((3, 2, 16), F32), cache.copy()
+    sums = []
+    for i, some in enumerate(table):
+        sums.append(np.stack([want[some].sum((0, 1))] * 2))
+        want[i] += 1
+    turned(cache, table, x, out)
+    np.testing.assert_allclose(out, sums, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(cache, want)

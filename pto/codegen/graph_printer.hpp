@@ -12,6 +12,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,7 @@ class GraphPrinter {
   void print_gather(Value v);
   void print_pages_ahead(Value v);
   bool has_copied_moves(Value v) const;
+  bool stays(Value v) const;
   void print_scatter(Value v);
   void print_sort(Value v);
   std::optional<Dim> read_of_sorted(Value v) const;
@@ -175,6 +177,7 @@ class GraphPrinter {
   Storage storage_;
   std::vector<std::optional<MemRef>> buffers_;
   std::string where_ = "\"\"";  // the line of the statement that is printed, as a C++ string
+  std::set<Value> held_;        // inputs in whose memory outputs are written
   std::map<Value, MemRef> places_;
   std::map<Made, MemRef> made_;
   std::map<Value, std::string> numbers_;

@@ -64,7 +64,7 @@ void GraphPrinter::print_gather(Value v) {
   if (finds_next_) return print_pages_ahead(v);
   MemRef out = home_of({v, 0}, node.type);
   const MemRef x = place(node.operands[0]), index = place(node.operands[1]);
-  const bool is_paged = gathers_pages(graph_, v) && !has_copied_moves(v);
+  const bool is_paged = gathers_pages(graph_, v) && !has_copied_moves(v) && stays(node.operands[0]);
   if (is_paged) {
     out.pages = text_.variable("pages");
     w_.line("pto_pages " + out.pages + " = {};");
@@ -91,6 +91,12 @@ void GraphPrinter::print_pages_ahead(Value v) {
   w_.line("const pto_runs " + out.pages + " = pto_runs_of_pages(" + out.pages + "_t, " + out.pages +
           "_t + 1, " + out.pages + "_t + 2);");
   places_[v] = out;
+}
+
+// True where nobody writes what a value reads as long as the graph runs.
+bool GraphPrinter::stays(Value v) const {
+  while (only_moves(graph_[v].op)) v = graph_[v].operands[0];
+  return !is_root_ && graph_[v].is_parameter() && held_.count(v) == 0;
 }
 
 // True where a value is copied on its way to who reads it.

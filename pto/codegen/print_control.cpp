@@ -59,6 +59,7 @@ GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results&
     outputs[k] = results[k].memory;
   }
   GraphPrinter inner(text_, body, false, std::move(outputs), plan_storage(body, given));
+  for (const Given& one : given) inner.held_.insert(one.holder);
   for (size_t i = 0; i < body.inputs().size(); ++i) {
     const Value input = body.inputs()[i], outer = node.operands[i + ahead];
     if (node.op == Opcode::loop && i == 0)
