@@ -38,7 +38,7 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 830,
+    "abi": 850,
     "adapters": 12500,
     "aten": 630,
     "base": 1500,
@@ -49,7 +49,7 @@ BUDGETS = {
     "compiler": 2090,
     "device": 465,
     "ir": 5195,
-    "isa": 18970,
+    "isa": 19140,
     "language": 10235,
     "launch": 6460,
     "models": 2500,
