@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pto/abi/program.h"
 #include "pto/base/error.hpp"
 
 namespace pto::sealed_test {
@@ -92,7 +93,8 @@ TEST(SealedProgram, of_another_version_is_refused_with_both_versions) {
       FAIL();
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("f.pto holds a program of version"), HasSubstr("9"),
-                                      HasSubstr("this pto runs version 1.1.3")));
+                                      HasSubstr("this pto runs version 1.1." +
+                                                std::to_string(PTO_PROGRAM_VERSION))));
     }
   }
 }
