@@ -71,8 +71,13 @@ class FewRows {
     return static_cast<const T*>(x.data) + (int64_t{b_.key} + at) * x.row_stride;
   }
   pto_runs runs(const pto_attention_operand& x, int first, int last, int width) const {
-    return {at_row(x, first), x.row_stride * int(sizeof(T)), width * int64_t{sizeof(T)},
-            last - first, nullptr, 0, 0};
+    return {at_row(x, first),
+            x.row_stride * int(sizeof(T)),
+            width * int64_t{sizeof(T)},
+            last - first,
+            nullptr,
+            0,
+            0};
   }
   template <class E>
   static pto_matmul_matrix matrix(E* data, int64_t row_stride) {
