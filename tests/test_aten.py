@@ -143,6 +143,15 @@ def test_an_output_of_another_size_is_refused_with_both_and_left(make):
     assert not np.asarray(out).any() and tuple(out.shape) == (3, 3)
 
 
+def test_an_output_whose_size_elements_decide_is_refused_and_left():
+    given, out = torch.tensor([0.0, 2.0, 3.0]), torch.full((3, 1), 7)
+    with pytest.raises(ValueError, match=r"out has sizes \[3, 1\], the result has \[2, 1\]"):
+        pto.aten.nonzero(given, out=out)
+    assert (out == 7).all() and out.shape == (3, 1)
+    assert pto.aten.nonzero(given, out=out[:2]).tolist() == [[1], [2]]
+    assert out.flatten().tolist() == [1, 2, 7]
+
+
 def test_random_numbers_follow_a_generator():
     first, second = (torch.Generator().manual_seed(7) for _ in range(2))
     y = pto.aten.rand([5], generator=first, like="numpy")

@@ -106,18 +106,18 @@ def signature(record: Record) -> inspect.Signature:
 
 def explain(name: str, /, *args: Any, **kwargs: Any) -> str:
     """The overload and the implementation that a call would run, and why not another."""
-    bound = family(name.partition(".")[0]).bind(args, kwargs)
-    if "." in name:
-        wanted = getattr(family(name.partition(".")[0]), name.partition(".")[2] or "default")
-        bound = bind([wanted.record], args, kwargs)
-    lines, chosen = [bound.record.schema], None
+    operator, _, overload = name.partition(".")
+    wanted = family(operator)
+    one = getattr(wanted, overload) if overload else None
+    bound = bind([one.record], args, kwargs) if one else wanted.bind(args, kwargs)
+    lines, first = [bound.record.schema], None
     for one in implementations(bound.record):
         reason = one.reason(bound)
-        if reason is None and chosen is None:
-            chosen = one
+        if reason is None and first is None:
+            first = one
             lines.append(f"  chosen: slot {one!r}")
         else:
-            lines.append(f"  not slot {one!r}: {reason or f'slot {chosen.slot} comes first'}")
+            lines.append(f"  not slot {one!r}: {reason or f'slot {first.slot} comes first'}")
     return "\n".join(lines)
 
 

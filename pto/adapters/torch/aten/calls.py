@@ -57,7 +57,8 @@ def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
     for name, one in given.items():
         shapes.check(record, name, one, fresh[name].shape)
     for name, one in given.items():
-        one.resize_(fresh[name].shape) if not one.numel() else None
+        if one.shape != fresh[name].shape:
+            one.resize_(fresh[name].shape)
         one.copy_(fresh[name])
     return tuple(given.values()) if len(given) > 1 else next(iter(given.values()))
 
@@ -65,7 +66,7 @@ def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
 def flat(values: Mapping[str, Any]) -> Iterator[Any]:
     """Every array of a call and every tensor of its lists, in order."""
     for value in values.values():
-        yield from (one for one in (value if isinstance(value, list) else (value,)))
+        yield from value if isinstance(value, list) else (value,)
 
 
 def _kind(record: Record, values: Mapping[str, Any], like: Any) -> str:

@@ -19,15 +19,16 @@ _known: dict[tuple, tuple | None] = {}  # key of a call: sizes of its outputs; N
 
 
 def misfit(record: Record, values: Mapping[str, Any]) -> bool:
-    """Whether an output that is not empty has another size than the Meta kernel says.
+    """Whether an output may have another size than the result: no Meta kernel says that it fits.
 
-    Some Meta kernels are wrong: the sizes that the kernel itself makes decide.
+    Some Meta kernels are wrong, some are missing: the sizes that the kernel itself makes decide.
+    Lists of outputs are not looked at.
     """
-    wanted = expected(record, values)
-    if wanted is None:
+    given = [values[argument.name] for argument in record.outputs]
+    if not all(isinstance(one, torch.Tensor) for one in given):
         return False
-    given = [values[a.name] for a in record.outputs if a.name in values]
-    return not all(map(_fits, given, wanted))
+    wanted = expected(record, values)
+    return wanted is None or not all(map(_fits, given, wanted))
 
 
 def check(record: Record, name: str, given: torch.Tensor, sizes: torch.Size) -> None:
@@ -70,16 +71,12 @@ def _key(value: Any) -> Any:
 
 def _computed(record: Record, values: Mapping[str, Any]) -> tuple | None:
     given = {name: _meta(value) for name, value in values.items()}
-    names = [a.name for a in record.outputs if a.name in values]
+    names = [argument.name for argument in record.outputs]
     for name in names:
-        if not isinstance(values[name], torch.Tensor):
-            return None  # a list of outputs
         given[name] = values[name].new_empty(0, device="meta")
     try:
         record.handle(**given)
-    except (
-        Exception
-    ):  # no Meta kernel, or one that reads elements; the call itself tells what is wrong
+    except Exception:  # there is none, it reads elements, or the call is wrong, which it will tell
         return None
     return tuple(given[name].shape for name in names)
 
