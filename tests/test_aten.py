@@ -152,6 +152,15 @@ def test_an_output_whose_size_elements_decide_is_refused_and_left():
     assert out.flatten().tolist() == [1, 2, 7]
 
 
+def test_an_input_that_shares_a_part_of_what_is_written_is_refused():
+    y = x.copy()
+    with pytest.raises(ValueError, match="shares a part"):
+        pto.aten.add(y[:-1], y[1:], out=y[1:])
+    assert np.array_equal(y, x)
+    pto.aten.add(y, y, out=y)
+    assert np.array_equal(y, x + x)
+
+
 def test_random_numbers_follow_a_generator():
     first, second = (torch.Generator().manual_seed(7) for _ in range(2))
     y = pto.aten.rand([5], generator=first, like="numpy")

@@ -144,6 +144,14 @@ def overlap(one: Any, other: Any) -> bool:
     return begin < last and first < end
 
 
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two arrays that overlap have the same elements at the same places."""
+    a, b = tensor(one), tensor(other)
+    return (a.data_ptr(), a.shape, a.stride(), a.dtype) == (
+        b.data_ptr(), b.shape, b.stride(), b.dtype
+    )  # fmt: skip
+
+
 def _bounds(value: Any) -> tuple[int, int]:
     if isinstance(value, np.ndarray):
         return np.lib.array_utils.byte_bounds(value) if value.size else (0, 0)

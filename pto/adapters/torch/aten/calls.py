@@ -113,6 +113,20 @@ def _check_written(record: Record, values: Mapping[str, Any]) -> None:
                         "a copy would be written in its place",
                         "pass an array that can be written where it lies",
                     )
+                _check_apart(record, one, values)
+
+
+def _check_apart(record: Record, written: Any, values: Mapping[str, Any]) -> None:
+    """Refuses an input that shares a part of what is written: PyTorch sees it of tensors alone."""
+    for other in flat(values):
+        meets = other is not written and arrays.overlap(written, other)
+        if meets and not arrays.is_same(written, other):
+            raise InvalidValue(
+                f"{record.full_name} writes {describe(written)}, of which {describe(other)}"
+                " shares a part",
+                "elements might be overwritten before they are read",
+                "pass memory of its own, or the same elements",
+            )
 
 
 def _tensors(value: Any) -> Any:
