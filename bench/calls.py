@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what a call costs besides the arithmetic: warm calls on 16 elements, and first calls.
 
-`call`: a registered operator through `.default` and a jitted function against torch.add, as a
-function and called the same way, and against an operator that is written in Python.
+`call`: a registered operator through `.default` and as pto.ops has it, a jitted function and one
+that writes its argument, against torch.add, as a function and called the same way, and against an
+operator that is written in Python.
 `call_gradient`: the same while gradients are recorded.
 `first_call`: a kernel never seen before (`cold`: the C++ compiler runs) and one that another
 process has compiled (`cached`: from the cache on disk), each in a process of its own.
@@ -75,6 +76,15 @@ def call(setting: Setting):
     yield from contenders(x, y, at_most=1.1)
     jitted = pto.jit(lambda a, b: a + b)
     yield "pto_jit", lambda: jitted(x, y)
+    out = torch.empty_like(x)
+    yield "pto_ops", lambda: pto.ops.add(x, y)
+    yield "pto_ops_out", lambda: pto.ops.add(x, y, out=out)
+    yield "pto_program", lambda: write_sum(x, y, out) or out
+
+
+@pto.jit
+def write_sum(x, y, out):
+    out[:] = x + y
 
 
 @case("call_gradient", sizes=[(16,)], dtypes=["f32"], threads=(1,))

@@ -409,6 +409,10 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
   execute(&call, reader, {pointers, outputs.size()}, &constants);
   results.finish();
   if (bound.out != nullptr) return Py_NewRef(bound.out);
+  if (results.are_in_targets()) {  // of parameters: nothing is returned
+    results.count_changes();
+    return Py_NewRef(Py_None);
+  }
   if (form == Py_None) return results.array(0).release();
   Ref all = checked(PyTuple_New(count));
   for (int i = 0; i < count; ++i) PyTuple_SET_ITEM(all.get(), i, results.array(i).release());

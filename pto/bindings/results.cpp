@@ -115,6 +115,21 @@ void Results::narrow(int result, int64_t rows) {
   pto_free(std::exchange(tensor.data, fitting));
 }
 
+bool Results::are_in_targets() const {
+  const auto is_in_target = [](const ResultTarget& one) { return one.tensor != nullptr; };
+  return count_ > 0 && std::all_of(targets_.begin(), targets_.begin() + count_, is_in_target);
+}
+
+void Results::count_changes() const {
+  if (reader_.origin().kind != Kind::Torch) return;
+  const Ref all = checked(PyTuple_New(count_));
+  for (int i = 0; i < count_; ++i)
+    PyTuple_SET_ITEM(all.get(), i, Py_NewRef(targets_[static_cast<size_t>(i)].object));
+  static PyObject* const count =  // a look-up takes as long as the call
+      checked(PyObject_CallMethod(policy_, "version_counter", nullptr)).release();
+  checked(PyObject_CallOneArg(count, all.get()));
+}
+
 Ref Results::array(int result) {
   if (targets_[result].tensor != nullptr) return Ref(Py_NewRef(targets_[result].object));
   pto_tensor_ref tensor = tensors_[result];

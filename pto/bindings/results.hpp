@@ -50,6 +50,13 @@ class Results {
 
   int count() const { return count_; }
 
+  // Says whether there are results, and each was written to a target.
+  bool are_in_targets() const;
+
+  // Lets PyTorch know that the elements of targets have changed, if they are its tensors; throws
+  // PythonError.
+  void count_changes() const;
+
   // Returns the result as an array of the arguments' library; throws PythonError.
   Ref array(int result);
 

@@ -6,6 +6,7 @@
 Thread safety: as of an import.
 """
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 
@@ -18,6 +19,7 @@ def load_with(loader: Callable[[str], ModuleType]) -> None:
     _load = loader
 
 
+@functools.cache
 def load(part: str) -> ModuleType:
     """A part of pto/adapters, imported where it is not yet. Raises what its import raises."""
     assert _load is not None, "the package pto says how adapters are loaded when it is imported"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handles calls of operators that the compiled call leaves: traced, a framework's, or mistaken."""
 
+import functools
 from typing import Any, NoReturn
 
 from pto.errors import InvalidType, InvalidValue
@@ -22,16 +23,18 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
             "out must have the size of the result",
             "call without out=, and copy the result to its place",
         )
-    given = [t for v in (*args, *kwargs.values()) for t in (v if _is_list(v) else [v])]
-    for value in given:  # a packed weight
-        if hasattr(type(value), "call_operator"):
-            return value.call_operator(operator, operator.bind(args, kwargs))
-    if any(isinstance(t, Tensor) for t in given):
-        build = operator.member("build") or _refuse_tracing(operator.name)
-        return build(*operator.bind(args, kwargs).values())
-    name = _adapter_of(operator.name, given)
+    name = _one_library(args, kwargs)
     if not name:
-        _refuse_call(operator, operator.bind(args, kwargs))
+        given = [t for v in (*args, *kwargs.values()) for t in (v if _is_list(v) else [v])]
+        for value in given:  # a packed weight
+            if hasattr(type(value), "call_operator"):
+                return value.call_operator(operator, operator.bind(args, kwargs))
+        if any(isinstance(t, Tensor) for t in given):
+            build = operator.member("build") or _refuse_tracing(operator.name)
+            return build(*operator.bind(args, kwargs).values())
+        name = _adapter_of(operator.name, given) or _refuse_call(
+            operator, operator.bind(args, kwargs)
+        )
     framework = adapters.load(name)
     try:
         return framework.call(operator.name, args, kwargs)
@@ -39,6 +42,26 @@ def call(operator: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         if "why:" not in str(error):  # the framework's own text: ours says more
             _check_kinds(operator, operator.bind(args, kwargs))
         raise
+
+
+_NUMBERS = frozenset({int, float, bool, str, type(None)})
+
+
+def _one_library(args: tuple, kwargs: dict[str, Any]) -> str:
+    """The adapter of a call whose values are arrays of one type and numbers: most calls."""
+    kinds = {type(value) for value in args}
+    if kwargs:
+        kinds |= {type(value) for value in kwargs.values()}
+    kinds -= _NUMBERS
+    return _adapter_of_plain(kinds.pop()) if len(kinds) == 1 else ""
+
+
+@functools.cache
+def _adapter_of_plain(kind: type) -> str:
+    """The adapter of arrays of this type; "" of traced tensors, packed weights and lists."""
+    is_plain = hasattr(kind, "dtype") and hasattr(kind, "shape")
+    is_ours = issubclass(kind, Tensor) or hasattr(kind, "call_operator")
+    return adapter(kind) if is_plain and not is_ours else ""
 
 
 def _refuse_tracing(name: str) -> NoReturn:

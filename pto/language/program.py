@@ -31,6 +31,7 @@ from pto.language.tools import Tools
 from pto.language.written import finish
 
 _WRITES = {"STORE_SUBSCR", "STORE_SLICE"}
+_OTHERS = (Tensor, list)  # arguments that the compiled call does not take
 _WRITERS = {"assemble", "move", "scatter_", "scatter_add_", "index_add_"}
 
 
@@ -77,6 +78,16 @@ class Program(Tools):
         self.constant_parameters = self.compiled.constant_parameters
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(value, _OTHERS):
+                return self._call_otherwise(args, kwargs)
+        found = self.compiled(*args, **kwargs)
+        if found is None:  # most calls: all was computed in the arguments
+            return None
+        return finish(self.__name__, self.signature, found, args, kwargs)
+
+    def _call_otherwise(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call with a list, or in a function that is being traced."""
         values = (*args, *kwargs.values())
         if any(isinstance(value, Tensor) for value in values):
             bound = self.signature.bind(*args, **kwargs)
@@ -84,8 +95,7 @@ class Program(Tools):
             return inside(self.compiled, self.rewritten)(*bound.args, **bound.kwargs)
         if has_lists(values):
             return self._call_with_lists(args, kwargs)
-        found = self.compiled(*args, **kwargs)
-        return finish(self.__name__, self.signature, found, args, kwargs)
+        return finish(self.__name__, self.signature, self.compiled(*args, **kwargs), args, kwargs)
 
     def _call_with_lists(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         program, flat = self.with_flat_lists(args, kwargs)

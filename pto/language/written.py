@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from inspect import Signature
 
 
-def finish(name: str, signature: "Signature", found: dict, args: tuple, kwargs: dict) -> Any:
-    """Writes what was `found` for parameters into the arguments; returns what the call returns."""
+def finish(name: str, signature: "Signature", found: dict | None, args: tuple, kwargs: dict) -> Any:
+    """Writes what was `found` for parameters into the arguments; returns what the call returns.
+
+    None was found where all of it was computed in the arguments, and nothing is returned.
+    """
+    if found is None:
+        return None
     if written := found.get("written"):
         given = signature.bind(*args, **kwargs).arguments
         _write(name, {one: (given[one], value) for one, value in written.items()})
@@ -55,7 +60,7 @@ def _count_change(array: Any) -> None:
     """Lets PyTorch know that the elements of a tensor have changed."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
-        torch.autograd.graph.increment_version(array)
+        arguments.version_counter()((array,))
 
 
 def _may_share(a: Any, b: Any) -> bool:

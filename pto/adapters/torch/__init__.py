@@ -12,6 +12,7 @@ it (activation.py).
 """
 
 import ctypes
+import functools
 import importlib
 import sys
 import warnings
@@ -160,8 +161,18 @@ def __getattr__(name: str) -> Any:
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     """torch.ops.pto.NAME(*args, **kwargs); of "space::name" torch.ops.space.name."""
+    return _called(name, "out" in kwargs)(*args, **kwargs)
+
+
+@functools.cache
+def _called(name: str, has_out: bool) -> Any:
+    """The packet of overloads; the overload `out` alone, which PyTorch would try last."""
     space, _, local = name.rpartition("::")
-    return getattr(getattr(torch.ops, space or "pto"), local)(*args, **kwargs)
+    packet = getattr(getattr(torch.ops, space or "pto"), local)
+    if has_out and "out" in packet.overloads():
+        names = [argument.name for argument in packet.out._schema.arguments]
+        return packet.out if "out" in names else packet
+    return packet
 
 
 importlib.import_module("pto.ops")  # the operator library defines itself
