@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m pto config | machine | adapters | package | bench."""
+"""The command line: python -m pto config | machine | adapters | package | studio | bench."""
 
 import argparse
 import importlib
@@ -71,6 +71,18 @@ def package(arguments: argparse.Namespace) -> None:
     print(importlib.import_module("pto.container").described(arguments.file))
 
 
+def studio(arguments: argparse.Namespace) -> None:
+    """Writes one HTML page of a trace or a call: timeline, waits, the program beside your lines."""
+    pages = importlib.import_module("pto.pages")
+    if ".py:" in arguments.what:
+        page = arguments.output or arguments.what.partition(".py:")[0] + ".html"
+        pages.html_of_call(arguments.what, page)
+    else:
+        page = arguments.output or f"{arguments.what.removesuffix('.json')}.html"
+        pages.html(arguments.what, page, arguments.source)
+    print(page)
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m pto", description=__doc__.splitlines()[0])
     commands = top.add_subparsers(required=True, metavar="command")
@@ -94,6 +106,14 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("package", help=package.__doc__)
     one.add_argument("file")
     one.set_defaults(run=package)
+    one = commands.add_parser("studio", help=studio.__doc__)
+    one.add_argument("what", metavar="TRACE|FILE.py:CALL",
+                     help="a file that f.trace(path, *args) or rt.trace(path) wrote; or a call of a"
+                     " jitted function of a file: softmax.py:softmax(x)")  # fmt: skip
+    one.add_argument("-o", "--output", help="the page; without it beside the file")
+    one.add_argument("--source", action="append", default=[],
+                     help="a file to show, or a folder of files that lines name")  # fmt: skip
+    one.set_defaults(run=studio)
     one = commands.add_parser("bench", help="compare with the libraries of this machine")
     if sys.argv[1:2] == ["bench"]:  # it needs NumPy, whose import takes longer than the others
         bench = importlib.import_module("pto.bench.command")

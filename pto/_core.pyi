@@ -332,9 +332,11 @@ class Recording:
         totals (calls, ns, longest ns) of the statements, and how many spans had no room. Kinds: 0
         call, 1 statement, 2 job, 3 part. Times are ns since the call began."""
 
-    def write(self, path: str, process: str, names: Sequence[str], about: Sequence[str]) -> None:
+    def write(
+        self, path: str, process: str, names: Sequence[str], about: Sequence[str], other: str = ""
+    ) -> None:
         """Writes the file for Perfetto. `names` and `about`, members of a JSON object, have an
-        entry for each statement and one for the call."""
+        entry for each statement and one for the call; `other` are members of otherData."""
 
 def describe_machine() -> str:
     """This machine's features and the cut-offs derived from them, one a line."""

@@ -53,6 +53,7 @@ SUBJECTS = {
     ),
     "test_wheel|test_bench": ("base", "compiler", "bindings", "adapters", "tasks", "bench"),
     "test_bench_command": ("bench", "isa", "launch", "operators", "ops", "adapters"),
+    "test_studio*": ("language", "tasks", "studio"),
     "test_dev|test_tidy|test_laws|test_choose|test_children": (),
 }
 EVERYWHERE = {"bindings", "errors", "__init__.py", "config.py"}  # what every Python test uses

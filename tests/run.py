@@ -148,10 +148,20 @@ def run_programs(dev: ModuleType, chosen: Chosen) -> int:
     return code
 
 
+def site(dev: ModuleType) -> int:
+    """The studio's pages in Debian's chromium."""
+    dev.APT.update({"/usr/bin/chromium": "chromium", "/usr/bin/chromedriver": "chromium-driver"})
+    dev.debian_packages()
+    dev.pip("site")
+    return dev.shown([dev.PYTHON, "-m", "pytest", *ROOT.glob("tests/test_studio*.py")])
+
+
 def test(dev: ModuleType, arguments: list[str]) -> int:
     deep = "--deep" in arguments
     if "--frameworks" in arguments:
         return dev.frameworks(deep)
+    if "--site" in arguments:
+        return site(dev)
     if "--models" in arguments:
         return dev.models()
     os.environ["PTO_DEEP"] = "1" if deep else ""

@@ -128,9 +128,9 @@ class Made:
         return found
 
     def report(self, function, *args):
-        plan = function.explain(*args).plan
-        self.statements = len(recording.statements_of(plan))
-        return report.made_report(Recorded("made", plan, self, None))
+        found = function.explain(*args)
+        self.statements = len(recording.statements_of(found.plan))
+        return report.made_report(Recorded("made", found, self, None))
 
 
 def steps(function, *args):

@@ -136,7 +136,7 @@ def test_every_execution_of_a_statement_is_a_slice(name, tmp_path):
         found, _ = traced(tmp_path / "t.json", function, args)
         got = Counter(one["args"]["step"] for one in slices(found))
         assert got == {number: times for number, times in want.items() if times}
-        assert len(slices(found, "call")) == 1 and found["otherData"] == {"dropped": 0}
+        assert len(slices(found, "call")) == 1 and found["otherData"]["dropped"] == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -44,9 +44,11 @@ nb::list lanes_of(const Recording& recording) {
   return lanes;
 }
 
-// `names` and `about` have an entry for each statement; the last one is that of the call.
+// `names` and `about` have an entry for each statement; the last one is that of the call. `other`
+// are members that the JSON tells beside its events, or "".
 void write(const Recording& recording, const std::string& path, const std::string& process,
-           const std::vector<std::string>& names, const std::vector<std::string>& about) {
+           const std::vector<std::string>& names, const std::vector<std::string>& about,
+           const std::string& other) {
   const Unlocked unlocked;
   const uint64_t begin = begin_of(recording);
   TraceFile file(path, process);
@@ -71,7 +73,7 @@ void write(const Recording& recording, const std::string& path, const std::strin
     }
     ++number;
   }
-  file.finish("\"dropped\":" + std::to_string(dropped));
+  file.finish("\"dropped\":" + std::to_string(dropped) + (other.empty() ? "" : "," + other));
 }
 
 }  // namespace
@@ -87,9 +89,9 @@ void bind_recording(nb::module_& m) {
            "Of each thread, the caller's first: spans (kind, statement, trip, depth, start, end), "
            "totals (calls, ns, longest ns) of the statements, and how many spans had no room. "
            "Kinds: 0 call, 1 statement, 2 job, 3 part. Times are ns since the call began.")
-      .def("write", &write, "path"_a, "process"_a, "names"_a, "about"_a,
+      .def("write", &write, "path"_a, "process"_a, "names"_a, "about"_a, "other"_a = "",
            "Writes the file for Perfetto. `names` and `about`, members of a JSON object, have an "
-           "entry for each statement and one for the call.");
+           "entry for each statement and one for the call; `other` are members of otherData.");
 }
 
 }  // namespace pto::bindings

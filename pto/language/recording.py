@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings: when the statements of one call ran, and on which threads.
 
-    plan = recordable("report", attend, args, kwargs)
-    found = record(plan, *after_a_call(attend, args, kwargs))
+    explanation = recordable("report", attend, args, kwargs)
+    found = record(explanation, *after_a_call(attend, args, kwargs))
     found.call.inside               # the statements of the program, in the calling thread
     found.write("t.json")           # for Perfetto
 
@@ -22,10 +22,11 @@ from typing import Any
 from pto import _core
 from pto.errors import Failure, InvalidType
 from pto.language.copies import copies_of
-from pto.language.explanation import explain
+from pto.language.explanation import Explanation, explain
 from pto.language.jit_call import bound
 from pto.language.location import user_line
 from pto.language.plan import Plan, Step
+from pto.language.program_page import texts
 from pto.language.tensor import Tensor
 
 SPANS = 1 << 17  # that a thread keeps, 32 bytes each; what begins later is counted
@@ -71,10 +72,10 @@ class Total:
 class Recorded:
     """One recorded call: `lanes` are the outermost spans of each thread, the caller's first."""
 
-    def __init__(self, name: str, plan: Plan, recording: _core.Recording, result: Any):
-        self.name, self.plan, self.result = name, plan, result
+    def __init__(self, name: str, found: Explanation, recording: _core.Recording, result: Any):
+        self.name, self.explanation, self.plan, self.result = name, found, found.plan, result
         self.threads = recording.threads
-        self.statements = statements_of(plan)
+        self.statements = statements_of(found.plan)
         self._recording = recording
         self.lanes: list[list[Span]] = []
         self.totals: dict[int, Total] = {}  # by the number of the step
@@ -128,7 +129,9 @@ class Recorded:
         """Writes the trace; an error leaves what stood at the path."""
         names = [step.title for step in self.statements]
         about = [_members(step) for step in self.statements]
-        self._recording.write(path, self.name, [*names, self.name], [*about, '"kind":"call"'])
+        program = json.dumps({"program": texts(self.name, self.explanation)})[1:-1]
+        self._recording.write(path, self.name, [*names, self.name], [*about, '"kind":"call"'],
+                              program)  # fmt: skip
 
 
 def statements_of(plan: Plan) -> list[Step]:
@@ -160,14 +163,14 @@ def trace_into(path: str, function: Any, args: tuple, kwargs: dict[str, Any]) ->
             "make it, or pass another path",
             user_line(),
         )
-    plan = recordable("trace", function, args, kwargs)
-    found = record(plan, *after_a_call(function, args, kwargs))
+    explanation = recordable("trace", function, args, kwargs)
+    found = record(explanation, *after_a_call(function, args, kwargs))
     found.write(path)
     return found.result
 
 
-def recordable(tool: str, function: Any, args: tuple, kwargs: dict[str, Any]) -> Plan:
-    """The plan of a call that can be recorded; `function` is a Jit or a Program."""
+def recordable(tool: str, function: Any, args: tuple, kwargs: dict[str, Any]) -> Explanation:
+    """The explanation of a call that can be recorded; `function` is a Jit or a Program."""
     name = function.__name__
     if any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
         raise InvalidType(
@@ -184,7 +187,7 @@ def recordable(tool: str, function: Any, args: tuple, kwargs: dict[str, Any]) ->
             "write what it names in another way",
             user_line(),
         )
-    return found.plan
+    return found
 
 
 def after_a_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list]:
@@ -196,12 +199,12 @@ def after_a_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[An
     return made, list(given.values())
 
 
-def record(plan: Plan, function: Any, values: list) -> Recorded:
+def record(explanation: Explanation, function: Any, values: list) -> Recorded:
     """One recorded call of a function in its recorded form."""
-    recording = _core.Recording(len(statements_of(plan)), SPANS)
+    recording = _core.Recording(len(statements_of(explanation.plan)), SPANS)
     recording.start()
     try:
         result = function(*values)
     finally:
         recording.stop()
-    return Recorded(function.__name__, plan, recording, result)
+    return Recorded(function.__name__, explanation, recording, result)

@@ -12,6 +12,7 @@ is a step of explain(), by the same name. Times are seconds.
 Thread safety: plain values.
 """
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,8 +49,8 @@ class StatementTime:
     `total_s` is the time of the threads that ran them, with what is inside. `busy_s` is without
     that, all workers together, and `share` its part of their busy time: shares and the report's
     `rest` add up to 1. `roofline_s` is the least time of one execution, `roofline_share` that over
-    its mean time; they, `bytes` and `multiply_adds` are means, and None where sizes do not say
-    them.
+    its mean time; they, `bytes`, `multiply_adds` and `operations`, which counts those of elements
+    too, are means, and None where sizes do not say them.
     """
 
     step: Step
@@ -60,6 +61,7 @@ class StatementTime:
     share: float
     bytes: int | None
     multiply_adds: int | None
+    operations: int | None
     roofline_s: float | None
 
     @property
@@ -97,10 +99,19 @@ class ProgramReport(str):
     critical: tuple[tuple[str, float], ...]
     changes: tuple[Change, ...] | None
     dropped: int
+    _recorded: Recorded
 
     def of(self, kind: str) -> list[StatementTime]:
         """The statements of one kind: "kernel", "product", "loop" ..."""
         return [one for one in self.statements if one.step.kind == kind]
+
+    def html(self, path: str | os.PathLike | None = None) -> str:
+        """The call as one HTML page, also written to `path`: timeline, rooflines, memory, and the
+        program at every stage beside your lines. It needs Bokeh: pip install openpto[studio]."""
+        from pto import pages
+        from pto.language.program_page import trace_of
+
+        return pages.html(trace_of(self._recorded, self), path)
 
 
 def report(function: Any, args: tuple, kwargs: dict[str, Any], repeats: int) -> ProgramReport:
@@ -110,13 +121,13 @@ def report(function: Any, args: tuple, kwargs: dict[str, Any], repeats: int) -> 
             f"report: repeats is {repeats!r}", "it tells of one of so many recorded calls",
             "pass a number of at least 1", user_line(),
         )  # fmt: skip
-    plan = recordable("report", function, args, kwargs)
+    explanation = recordable("report", function, args, kwargs)
     made, values = after_a_call(function, args, kwargs)
     names = [str(place) for place in range(len(values))]
     calls = []
     for _ in range(repeats):
         copies = copies_of(dict(zip(names, values, strict=True)))
-        calls.append(record(plan, made, [copies[name] for name in names]))
+        calls.append(record(explanation, made, [copies[name] for name in names]))
     calls.sort(key=lambda one: one.call.ns)
     return made_report(calls[(len(calls) - 1) // 2], repeats)
 
@@ -138,7 +149,7 @@ def made_report(found: Recorded, repeats: int = 1) -> ProgramReport:
         "dropped": found.dropped,
     }  # fmt: skip
     made = ProgramReport("\n".join(_lines(parts)))
-    made.__dict__.update(parts)
+    made.__dict__.update(parts, _recorded=found)
     return made
 
 
@@ -185,6 +196,7 @@ def _statements(found: Recorded, busy: Counter[int], whole: float) -> Iterator[S
             share=own / whole,
             bytes=_mean(work, times, lambda one: one.bytes),
             multiply_adds=_mean(work, times, lambda one: one.multiply_adds),
+            operations=_mean(work, times, lambda one: one.operations),
             roofline_s=_roofline(work, times, step, found.threads),
         )
 

@@ -47,6 +47,11 @@ class Work:
     def bytes(self) -> int:
         return self.read + self.written
 
+    @property
+    def operations(self) -> int:
+        """Multiply-adds, and operations on elements."""
+        return self.multiply_adds + sum(self.functions.values())
+
 
 def work_of(plan: Plan, step: Step, sizes: Sizes) -> Work | None:
     """The work of a statement; None where it depends on data, or of one that holds others."""

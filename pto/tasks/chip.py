@@ -93,6 +93,7 @@ class ChipRuntime(Runtime):
                     "pass orch= and kernels=, or pkg=pto.compile(...)",
                 )
             pkg = compile(self.platform, name=name, **source)
+            self._tracing.add_sources(source)
         elif source:
             raise InvalidType(
                 f"register: {name!r} has pkg and {', '.join(source)}",

@@ -9,6 +9,7 @@ workers makes the run shorter. `changes` come from simulating the run with each.
 of level 3. Times are seconds.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,8 @@ class TraceReport:
     dropped: int
     is_replay: bool
     changes: tuple[Change, ...] | None  # level chip only, with nothing dropped
+    trace: str  # the file of the trace
+    sources: tuple[os.PathLike, ...]  # files of kernels and orchestrations
 
     @property
     def busy_share(self) -> float:
@@ -57,6 +60,14 @@ class TraceReport:
     def overlap(self) -> float:
         """How many workers were busy, on average."""
         return self.busy_s / self.duration_s if self.duration_s else 0.0
+
+    def html(self, path: str | os.PathLike | None = None) -> str:
+        """The run as one HTML page, also written to `path`, from the file of its trace: timeline
+        with dependencies and waits, and the lines that submitted what ran. It needs Bokeh: pip
+        install openpto[studio]."""
+        from pto import pages
+
+        return pages.html(self.trace, path, self.sources)
 
     def __str__(self) -> str:
         kind = "replay of " if self.is_replay else ""
@@ -89,8 +100,8 @@ class TraceReport:
         return lines
 
 
-def report_of(program: str, trace: Any) -> TraceReport:
-    """The report of a _core.ChipTrace."""
+def report_of(program: str, trace: Any, path: str, sources: tuple[os.PathLike, ...]) -> TraceReport:
+    """The report of a _core.ChipTrace, which was written to a file."""
     found = trace.summary()
     kernels = tuple(
         KernelTime(name, calls, busy * 1e-9, longest * 1e-9)
@@ -113,6 +124,8 @@ def report_of(program: str, trace: Any) -> TraceReport:
         dropped=found["dropped"],
         is_replay=found["is_replay"],
         changes=_changes(trace) if found["is_simulated"] else None,
+        trace=path,
+        sources=sources,
     )
 
 

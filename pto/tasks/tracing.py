@@ -9,6 +9,7 @@ each edge and its reason, which the critical path and all simulations need.
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pto.errors import Failure, InvalidValue
@@ -30,7 +31,8 @@ class Tracing:
 
     def __init__(self) -> None:
         self._request = TraceRequest()
-        self._last: tuple[str, Any] | None = None  # program, _core.ChipTrace
+        self._last: tuple[str, Any, str] | None = None  # program, _core.ChipTrace, path
+        self.sources: dict[Path, None] = {}  # files of kernels and orchestrations, in order
 
     def set(self, path: str | os.PathLike | None, level: int) -> None:
         if type(level) is not int or level not in LEVELS:
@@ -41,6 +43,14 @@ class Tracing:
             )
         self._request = TraceRequest() if path is None else TraceRequest(os.fspath(path), level)
 
+    def add_sources(self, source: dict[str, Any]) -> None:
+        """Notes the files among the arguments of register(), for pages of its runs."""
+        kernels = [one.get("source") if isinstance(one, dict) else getattr(one, "source", one)
+                   for one in source.get("kernels") or ()]  # fmt: skip
+        for one in (source.get("orch"), *kernels):
+            if isinstance(one, os.PathLike) or (isinstance(one, str) and "\n" not in one):
+                self.sources[Path(one).absolute()] = None
+
     def request(self) -> TraceRequest:
         """The request for a run that begins now."""
         return self._request
@@ -49,7 +59,7 @@ class Tracing:
         """Takes the trace out of what a run reports."""
         trace = counts.pop("trace", None)
         if trace is not None:
-            self._last = name, trace
+            self._last = name, trace, self._request.path
         return counts
 
     def report(self) -> TraceReport:
@@ -58,4 +68,5 @@ class Tracing:
                 "no run of this runtime was traced", "a report describes a trace",
                 "call trace(path) before run()",
             )  # fmt: skip
-        return report_of(*self._last)
+        name, trace, path = self._last
+        return report_of(name, trace, path, tuple(self.sources))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The studio's pages in a browser: ./dev test --site. Elsewhere they are skipped."""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_studio import HOSTILE, arrow, slice_of, trace
+
+import pto
+from pto import pages
+
+selenium = pytest.importorskip("selenium.webdriver", reason="./dev test --site installs it")
+pytest.importorskip("bokeh", reason="./dev test --site installs it")
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+if not CHROMIUM.exists() or not DRIVER.exists():
+    pytest.skip("./dev test --site installs Debian's chromium", allow_module_level=True)
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "runtime"
+SHAPES_MAX, SECONDS = 4000, 30
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = selenium.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1600,1200"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = selenium.Chrome(options=options, service=selenium.ChromeService(str(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+def until(browser, script):
+    """The value of a script once it is neither null, false nor -1."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        found = browser.execute_script(f"return {script}")
+        if found not in (None, False, -1):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{script} is still {found}")
+
+
+def open_page(browser, path):
+    browser.get(path.as_uri())
+    until(browser, "typeof studio !== 'undefined' && studio.shapes() >= 0")
+    wrong = [one for one in browser.get_log("browser") if one["level"] == "SEVERE"]
+    assert wrong == []
+
+
+def all_of(browser, selector):
+    return browser.find_elements("css selector", selector)
+
+
+def about(browser):
+    """What the page says of what is selected, by name."""
+    rows = all_of(browser, "#about tr")
+    cells = [[cell.text for cell in row.find_elements("css selector", "td")] for row in rows]
+    found = {}
+    for name, value in cells:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def selected_lines(browser):
+    return [one.get_attribute("textContent") for one in all_of(browser, ".line.selected")]
+
+
+def test_at_any_zoom_few_shapes_are_drawn(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    events = []
+    for lane in range(8):
+        ends = np.cumsum(rng.exponential(3, 2 * 12500))
+        events += [slice_of(lane, float(a), float(b), f"kernel {k}") for a, b, k in
+                   zip(ends[::2], ends[1::2], rng.integers(0, 5, 12500), strict=True)]  # fmt: skip
+    pages.html(trace(events), tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
+    end = max(one["ts"] + one["dur"] for one in events)
+    for share in (1, 0.3, 0.1, 0.01, 1e-3, 1e-4):
+        begin = end / 3
+        browser.execute_script(f"studio.zoom({begin}, {begin + share * end})")
+        seen = sum(begin <= one["ts"] + one["dur"] and one["ts"] <= begin + share * end
+                   for one in events)  # fmt: skip
+        time.sleep(0.2)
+        shapes = until(browser, "studio.shapes()")
+        assert shapes <= SHAPES_MAX
+        assert shapes >= min(seen, 100), (share, seen, shapes)
+        if seen < 300:
+            assert shapes == seen
+
+
+def test_clicks_lead_from_the_longest_wait_to_its_lines(browser, tmp_path):
+    page, blocks, head = 64, 64, 64
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, page * 122, 1032, np.int32)
+    table = rng.integers(0, blocks, (len(lengths), 122), np.int32)
+    queries = rng.standard_normal((len(lengths), head), np.float32)
+    keys, values = rng.standard_normal((2, blocks, page, head), np.float32)
+    out = np.empty_like(queries)
+    with pto.Runtime(level="chip") as rt:
+        kernels = [{"source": EXAMPLES / "attention.cpp", "symbol": one}
+                   for one in ("attend_page", "finish")]  # fmt: skip
+        rt.register("paged", orch=EXAMPLES / "5_paged_attention.cpp", kernels=kernels)
+        rt.trace(tmp_path / "t.json", level=3)
+        inputs = [pto.Arg.input(x) for x in (queries, keys, values, table, lengths)]
+        rt.run("paged", [pto.Arg.output(out), *inputs])
+        rt.report().html(tmp_path / "page.html")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    tasks = [one for one in events if one["ph"] == "X"]
+    assert len(tasks) > 60_000
+    longest = max(tasks, key=lambda one: one["args"]["waited_us"])
+    open_page(browser, tmp_path / "page.html")
+    all_of(browser, "#longest-waits li")[0].click()
+    found = about(browser)
+    assert int(found["waited_ns"][0]) == round(longest["args"]["waited_us"] * 1e3)
+    assert found["task"] == [str(longest["args"]["task"])]
+    assert found["line"] == [longest["args"]["source"]]
+    lines = selected_lines(browser)
+    assert any(f'o.submit("{longest["name"]}"' in line for line in lines)  # who submits it
+    source = (EXAMPLES / "attention.cpp").read_text().splitlines()
+    entry = next(line for line in source if f"({longest['name']}," in line)  # PTO_KERNEL(name, F
+    function = entry.rpartition(", ")[2].rstrip(")")
+    start = next(line for line in source if f"void {function}(" in line)
+    assert any(start in line for line in lines)  # the C++ that runs
+    assert until(browser, "studio.shapes()") <= SHAPES_MAX
+    producers = found.get("after", [])
+    if producers:  # a click on one selects it
+        all_of(browser, "#about .link")[0].click()
+        assert about(browser)["task"] == [producers[0].split()[0]]
+
+
+@pto.jit
+def attend(q, keys, table, lengths, out):
+    for i in pto.loop(q.shape[0]):
+        d, o = pto.zeros([q.shape[1], 1]), pto.zeros(q.shape[1:])
+        for j in pto.loop((lengths[i] + 15) // 16):
+            k = keys[table[i, j], : pto.min(16, lengths[i] - j * 16)]
+            p = pto.exp(pto.matmul(q[i], k, b_trans=True) * 0.01)
+            d, o = d + p.sum(-1, keepdim=True), o + pto.matmul(p, k)
+        out[i] = o / d
+
+
+def test_clicks_lead_from_a_slice_of_a_program_to_python_and_cpp(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((8, 4, 32), np.float32)
+    keys = rng.standard_normal((20, 16, 32), np.float32)
+    table = rng.integers(0, 20, (8, 20))
+    lengths, out = rng.integers(1, 300, 8), np.zeros_like(q)
+    report = attend.report(q, keys, table, lengths, out, repeats=1)
+    report.html(tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
+    kernel = next(one for one in report.statements if one.step.kind == "kernel")
+    item = next(one for one in all_of(browser, "#kinds li") if kernel.step.title in one.text)
+    item.click()
+    found = about(browser)
+    assert found["statement"] == [kernel.step.title] and found["calls"] == [str(kernel.calls)]
+    assert found["line"] == list(kernel.step.lines)
+    lines = selected_lines(browser)
+    source = Path(__file__).read_text().splitlines()
+    for line in kernel.step.lines:
+        assert any(source[int(line.rpartition(":")[2]) - 1].strip() in one for one in lines)
+    assert any(f"int32_t {kernel.step.name}(" in one for one in lines)
+    points = browser.execute_script(
+        "return Bokeh.documents[0].get_model_by_name('points').data.label"
+    )
+    assert kernel.step.title in list(points)
+
+
+def test_hostile_names_do_nothing(browser, tmp_path):
+    name = "<img src=x onerror='window.hacked=1'>" + HOSTILE.replace("alert(1)", "window.hacked=1")
+    events = [slice_of(0, 0, 4, name, lines=[name]), slice_of(1, 5, 6, name, lines=[name])]
+    program = {"name": name, "stages": [[name, name]], "cpp": [[name, name]],
+               "sources": {name: name}, "statements": [{"title": name}]}  # fmt: skip
+    made = trace(events + arrow(1, *events), program=program)
+    made["traceEvents"] += [{"ph": "M", "pid": 1, "tid": lane, "name": "thread_name",
+                             "args": {"name": name}} for lane in (0, 1)]  # fmt: skip
+    pages.html(made, tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
+    for item in all_of(browser, "li"):
+        item.click()
+    assert about(browser)["statement"] == [name]
+    assert browser.execute_script("return window.hacked") is None
