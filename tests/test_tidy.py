@@ -67,7 +67,10 @@ BROKEN = {
         {"pto/ir/a.py": PY + "import importlib\nimportlib.import_module(f'pto.{name}')\n"},
         "ir uses pto.?",
     ),
-    "a file too many": ({"pto/studio/a.py": PY + "x = 1\n" * 1001}, "budget of this room is 1000"),
+    "a file too many": (
+        {f"pto/studio/{name}.py": PY + f"{name} = 1\n" * 390 for name in "abc"},
+        "budget of this room is 1000",
+    ),
     "the facade inside": ({"pto/ops/a.py": PY + "import pto\n"}, "ops uses pto"),
     "a framework in the core": ({"pto/language/a.py": PY + "import torch\n"}, "imports torch"),
     "a comment that opens with a fragment": (
