@@ -130,6 +130,9 @@ else()
     pto_isa_test(deep_${target} ${target} isa_tests -O2)
     set_target_properties(isa_deep_${target}_test PROPERTIES EXCLUDE_FROM_ALL ON)
     add_dependencies(deep_tests isa_deep_${target}_test)
+    if(TEST isa_${target})  # what it has in common with this one need not run deep twice
+      set_property(TEST isa_${target} APPEND PROPERTY ENVIRONMENT PTO_DEEP=)
+    endif()
   endforeach()
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME isa_coverage
