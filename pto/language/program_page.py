@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pto.language.recording import Recorded
     from pto.language.report import ProgramReport
 
-_FAR = 64 << 20  # bytes of the working set whose bandwidth a roofline shows
+_FAR, _NEAR = 64 << 20, 64 << 10  # bytes of the working sets whose bandwidth a roofline shows
 
 
 def texts(name: str, found: "Explanation") -> dict[str, Any]:
@@ -61,6 +61,7 @@ def trace_of(found: "Recorded", report: "ProgramReport") -> dict[str, Any]:
         "rates": {
             "operations": peak("f32", found.threads),
             "bytes": copy_rate(_FAR, found.threads),
+            "near_bytes": copy_rate(_NEAR, found.threads),
         },
     }
     return trace

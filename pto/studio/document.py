@@ -7,7 +7,7 @@ them ("s" to "f"), names of lanes. Where `otherData.program` stands it tells of 
     {"name", "stages": [[name, text]], "cpp": [[name, text]], "sources": {file: text},
      "statements": [{"title", "lines", "symbol", "calls", "total_s", "share", "bytes",
                      "operations", "limit_s", "taken_bytes"}],
-     "rates": {"operations": per second, "bytes": per second}}
+     "rates": {"operations": per second, "bytes": per second, "near_bytes": the same in a cache}}
 
 A part that is not there is a pane that the page lacks. Times are microseconds, as in the file.
 """

@@ -128,8 +128,8 @@ def _workers(document: Document, x_range: Any) -> Any:
     plot.varea_stack(names, x="time", color=[color for _, color, _ in IDLE],
                      legend_label=[label for _, _, label in IDLE],
                      source={name: series[name] for name in ("time", *names)})  # fmt: skip
-    plot.legend.location, plot.legend.orientation = "top_right", "horizontal"
-    plot.legend.background_fill_alpha = 0.7
+    plot.legend.orientation = "horizontal"
+    plot.add_layout(plot.legend[0], "above")
     return plot
 
 
@@ -170,12 +170,14 @@ def _roofline(document: Document, points: list[dict[str, Any]]) -> Any:
     plot = figure(height=320, sizing_mode="stretch_width", x_axis_type="log", y_axis_type="log",
                   x_axis_label="operations a byte", y_axis_label="operations a second",
                   tools="pan,wheel_zoom,reset", output_backend="canvas")  # fmt: skip
-    most, rate = document.rates.get("operations"), document.rates.get("bytes")
-    if most and rate:
-        turn = most / rate
-        low = min(turn, *(one["x"] for one in points)) / 4
-        high = max(turn, *(one["x"] for one in points)) * 4
-        plot.line([low, turn, high], [low * rate, most, most], color="#404040", line_width=2)
+    most = document.rates.get("operations")
+    for name, dash in (("bytes", "solid"), ("near_bytes", "dashed")):
+        if most and (rate := document.rates.get(name)):
+            turn = most / rate
+            low = min(turn, *(one["x"] for one in points)) / 4
+            high = max(turn, *(one["x"] for one in points)) * 4
+            plot.line([low, turn, high], [low * rate, most, most], color="#404040", line_width=2,
+                      line_dash=dash)  # fmt: skip
     source = ColumnDataSource({key: [one[key] for one in points] for key in points[0]},
                               name="points")  # fmt: skip
     dots = plot.scatter("x", "y", size=11, color="#b0413e", source=source)
