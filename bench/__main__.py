@@ -9,8 +9,8 @@ import sys
 
 import torch
 
-from bench import attention as attention  # registers cases
 from bench import (
+    aten_calls,
     busy_core,
     calls,
     compile_time,
@@ -24,6 +24,7 @@ from bench import (
     matmul,
     report,
 )
+from bench import attention as attention  # registers cases
 from bench import convolution as convolution
 from bench import fused as fused
 from bench import gemm as gemm
@@ -46,6 +47,7 @@ if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
 
 # Benches that measure, and print, by themselves; each returns its records.
 PROGRAMS = {
+    "aten_calls": aten_calls.run,
     "first_call": calls.first_calls,
     "busy_core": busy_core.run,
     "enqueue_npu": frameworks_npu.enqueue_npu,

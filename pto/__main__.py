@@ -29,6 +29,10 @@ def config(arguments: argparse.Namespace) -> None:
         print(shlex.join(build_config.cxxflags()))
     if arguments.ldflags:
         print(shlex.join(build_config.ldflags()))
+    if arguments.aten:
+        part = importlib.import_module("pto.adapters.torch.build")
+        folders = [f"-I{part.aten_include()}", f"-I{build_config.include_dir()}"]
+        print(shlex.join(["-std=c++17", *folders, "-ldl"]))
     if arguments.compat:
         print(build_config.compat_dir())
     if arguments.gdb:
@@ -92,6 +96,9 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--ldflags", action="store_true", help="library folder, library, rpath")
     what.add_argument(
         "--compat", action="store_true", help="include folder of the public library's spellings"
+    )
+    what.add_argument(
+        "--aten", action="store_true", help="flags of a program with <pto/aten/functions.hpp>"
     )
     what.add_argument("--gdb", action="store_true", help="script that makes gdb print tiles")
     what.add_argument("--version", action="store_true", help="three numbers")

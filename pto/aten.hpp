@@ -6,6 +6,7 @@
 //     float x[6] = {}, out[6];
 //     pto::aten::Tensor a(x, {2, 3}), b(out, {2, 3});
 //     torch.call("add.out", {a, a, 2, b});                 // out = a + 2 a
+//     pto::aten::add_out(torch, a, a, 2, b);               // with <pto/aten/functions.hpp>
 //     pto::aten::Tensor made = torch.call("randn", {{2, 3}})[0].tensor();
 //     const float* numbers = made.data<float>();
 //
@@ -48,7 +49,6 @@ struct Error : std::runtime_error {
 struct Type {
   uint8_t code = 2, bits = 32;
   bool operator==(const Type& other) const { return code == other.code && bits == other.bits; }
-  bool operator!=(const Type& other) const { return !(*this == other); }
 };
 
 template <class T>
@@ -83,6 +83,11 @@ class Tensor {
                       std::to_string(strides_.size()) + " strides",
                   "each axis has one", "pass as many, or none for row-major memory");
   }
+  explicit Tensor(const pto_aten_memory& memory)  // copies the sizes
+      : Tensor(memory.data, Type{memory.type_code, memory.type_bits},
+               {memory.sizes, memory.sizes + memory.rank}) {
+    if (memory.strides) strides_.assign(memory.strides, memory.strides + memory.rank);
+  }
   Tensor(const pto_aten_library& library, Owned owned)
       : library_(&library), owned_(std::move(owned)) {}
 
@@ -91,7 +96,7 @@ class Tensor {
   Type type() const { return read(), type_; }
   template <class T>
   T* data() const {
-    if (type() != type_of<T>())
+    if (!(type() == type_of<T>()))
       throw Error("data() of a tensor of type " + std::to_string(type_.code) + ", " +
                       std::to_string(type_.bits) + " bits, as " +
                       std::to_string(type_of<T>().code) + ", " + std::to_string(type_of<T>().bits) +
@@ -188,6 +193,7 @@ class Value {
   // Takes a result over.
   static Value result(const pto_aten_library& library, const pto_aten_value& value) {
     if (value.kind == PTO_ATEN_TENSOR) return Tensor(library, owned(library, value));
+    if (value.kind == PTO_ATEN_MEMORY) return Tensor(value.memory);
     Value made(left_out);
     made.value_ = value;
     if (value.kind == PTO_ATEN_LIST) {
@@ -227,6 +233,33 @@ class Value {
   }
   pto_aten_value value_;
   std::variant<std::monostate, std::string, Tensor, Generator, std::vector<Value>> held_;
+};
+
+// An argument of a call, borrowed: what a Value can be, without a copy of the tensor.
+class Argument {
+ public:
+  Argument(const Tensor& x) : value_(x.value()) {}
+  Argument(const Value& x) : value_(x.plain(items_)) {}
+  Argument(std::initializer_list<Value> items) : Argument(std::make_shared<Value>(items)) {}
+  Argument(std::nullptr_t) { value_.kind = PTO_ATEN_NONE; }
+  Argument(LeftOut) {}
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  Argument(T x) {
+    constexpr bool is_real = std::is_floating_point_v<T>, is_bool = std::is_same_v<T, bool>;
+    value_.kind = is_real ? PTO_ATEN_DOUBLE : is_bool ? PTO_ATEN_BOOL : PTO_ATEN_INT;
+    is_real ? void(value_.real = double(x)) : void(value_.integer = int64_t(x));
+  }
+  template <class T,
+            std::enable_if_t<std::is_convertible_v<T, Value> && !std::is_arithmetic_v<T>, int> = 0>
+  Argument(const T& x) : Argument(std::make_shared<Value>(x)) {}
+  const pto_aten_value& value() const { return value_; }
+
+ private:
+  explicit Argument(std::shared_ptr<const Value> kept)
+      : kept_(std::move(kept)), value_(kept_->plain(items_)) {}
+  std::shared_ptr<const Value> kept_;
+  std::vector<std::unique_ptr<std::vector<pto_aten_value>>> items_;
+  pto_aten_value value_ = {};
 };
 
 inline Value scalar(double x) { return x; }
@@ -296,23 +329,50 @@ class Library {
   }
 
   // Calls an operator, "add.out" or "neg", and returns its results.
+  std::vector<Value> call(const std::string& name, std::initializer_list<Argument> all) const {
+    std::vector<pto_aten_value> plain;
+    plain.reserve(all.size());
+    for (const Argument& one : all) plain.push_back(one.value());
+    return results(find(name.c_str()), plain.data(), plain.size());
+  }
   std::vector<Value> call(const std::string& name, const std::vector<Value>& arguments) const {
-    constexpr int kRoom = 16;
     std::vector<std::unique_ptr<std::vector<pto_aten_value>>> items;
     std::vector<pto_aten_value> plain;
     for (const Value& one : arguments) plain.push_back(one.plain(items));
+    return results(find(name.c_str()), plain.data(), plain.size());
+  }
+
+  // Calls an operator that was found once; run() drops the results.
+  std::vector<Value> results(const pto_aten_operator* op, const pto_aten_value* values,
+                             size_t n) const {
+    constexpr int kRoom = 16;
     pto_aten_value results[kRoom];
-    const int32_t n =
-        table_->call(found(name), plain.data(), static_cast<int32_t>(plain.size()), results, kRoom);
-    if (n < 0) throw Error(table_->error());
+    const int32_t count = table_->call(op, values, static_cast<int32_t>(n), results, kRoom);
+    if (count < 0) throw Error(table_->error());
     std::vector<Value> made;
-    for (int32_t i = 0; i < n; ++i) made.push_back(Value::result(*table_, results[i]));
+    made.reserve(static_cast<size_t>(count));
+    for (int32_t i = 0; i < count; ++i) made.push_back(Value::result(*table_, results[i]));
     return made;
+  }
+  void run(const pto_aten_operator* op, const pto_aten_value* values, size_t n) const {
+    if (table_->call(op, values, static_cast<int32_t>(n), nullptr, 0) < 0)
+      throw Error(table_->error());
+  }
+  // Finds an operator, which lives as long as the process.
+  const pto_aten_operator* find(const char* name) const {
+    const pto_aten_operator* op = table_->find(name);
+    if (!op)
+      throw Error("PyTorch " + version() + " has no operator " + name,
+                  "a name has its overload: add.Tensor, add.out; that of neg has none",
+                  "see pto.aten.NAME.overloads in Python");
+    return op;
   }
 
   bool has(const std::string& name) const { return table_->find(name.c_str()) != nullptr; }
-  bool has_kernel(const std::string& name) const { return table_->has_kernel(found(name)) != 0; }
-  std::string schema(const std::string& name) const { return table_->schema(found(name)); }
+  bool has_kernel(const std::string& name) const {
+    return table_->has_kernel(find(name.c_str())) != 0;
+  }
+  std::string schema(const std::string& name) const { return table_->schema(find(name.c_str())); }
   std::string version() const { return table_->torch_version; }
   int count() const { return table_->count(); }  // overloads of ATen
   Generator generator(uint64_t seed) const {
@@ -320,14 +380,6 @@ class Library {
   }
 
  private:
-  const pto_aten_operator* found(const std::string& name) const {
-    const pto_aten_operator* op = table_->find(name.c_str());
-    if (!op)
-      throw Error("PyTorch " + version() + " has no operator " + name,
-                  "a name has its overload: add.Tensor, add.out; that of neg has none",
-                  "see pto.aten.NAME.overloads in Python");
-    return op;
-  }
   static std::string text_of(const char* text) { return text ? text : "no reason is known"; }
 
   static std::string environment(const char* name) {

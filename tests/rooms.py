@@ -39,7 +39,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 850,
-    "adapters": 12520,
+    "adapters": 13300,
     "aten": 630,
     "base": 1500,
     "bench": 1224,

@@ -5,6 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import torch
 
 import pto.aten
@@ -21,11 +22,12 @@ def test_every_block_of_the_aten_page_runs():
     exec("\n".join(BLOCKS), {})
 
 
-def test_the_program_of_the_aten_page_runs(tmp_path):
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_a_program_of_the_aten_page_runs(text, tmp_path):
     build.build_aten()
     source, program = tmp_path / "program.cpp", tmp_path / "program"
-    source.write_text(PROGRAMS[0])
-    flags = [*build_config.cxxflags(), source, "-o", program, "-ldl"]
+    source.write_text(text)
+    flags = [*build_config.cxxflags(), f"-I{build.aten_include()}", source, "-o", program, "-ldl"]
     subprocess.run(["g++", *flags], check=True)
     subprocess.run([program, Path(torch.__file__).parent / "lib"], check=True)
 

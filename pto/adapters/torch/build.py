@@ -13,6 +13,7 @@ import sysconfig
 
 import torch
 from pto.adapters import build as library
+from pto.errors import Failure
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _HOME = pathlib.Path(torch.__file__).parent
@@ -52,19 +53,56 @@ DIRECT = dataclasses.replace(
     folders=(*NODE.folders, f"-isystem{_PYTHON}"),
     links=(*NODE.links, "-ltorch_python"),
 )
-ATEN = dataclasses.replace(
-    NODE,
-    name="aten",
-    title="ATen's calls for C++",
-    without="without it pto/aten.hpp reaches no operator",
-    sources=tuple(sorted((_HERE / "aten").glob("*.cpp"))),
-)
+_FUNCTIONS = "pto/aten/functions.hpp"
+_SMALL = ("-O1", "--param", "ggc-min-expand=25")  # 3,000 functions take 600 MB
+
+
+def aten() -> library.Part:
+    """The part with ATen's calls, whose thunks are written for the PyTorch that is installed."""
+    from pto.adapters.torch.aten.generate import thunks_text
+
+    thunks = library.cache_folder("torch") / f"aten_thunks_{torch.version.git_version}.cpp"
+    _write(thunks, thunks_text())
+    return dataclasses.replace(
+        NODE,
+        name="aten",
+        title="ATen's calls for C++",
+        without="without it pto/aten.hpp reaches no operator",
+        sources=(*sorted((_HERE / "aten").glob("*.cpp")), thunks),
+        options=(*NODE.options, *_SMALL),
+    )
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    """Writes a file unless it has this text; others see it whole or not at all."""
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)
+
+
+def aten_include() -> pathlib.Path:
+    """The folder of pto/aten/functions.hpp; Failure where it was not built."""
+    folder = library.cache_folder("torch") / f"aten_include_{torch.version.git_version}"
+    if not (folder / _FUNCTIONS).exists():
+        raise Failure(
+            f"{_FUNCTIONS} is not in {folder}",
+            "it is written for the PyTorch that is installed",
+            "run: python -m pto adapters build torch",
+        )
+    return folder
 
 
 def build_aten(force: bool = False) -> pathlib.Path:
     """Builds the part for C++ programs, and links it where pto/aten.hpp looks for it: under the
-    build id of PyTorch's library."""
-    target = library.build(ATEN, force)
+    build id of PyTorch's library. Writes pto/aten/functions.hpp beside it."""
+    from pto.adapters.torch.aten.generate import functions_text
+
+    include = library.cache_folder("torch") / f"aten_include_{torch.version.git_version}"
+    _write(include / _FUNCTIONS, functions_text())
+    target = library.build(aten(), force)
     build_id = ctypes.CDLL(str(target)).pto_aten_build_id
     build_id.restype = ctypes.c_char_p
     link = target.parent / f"aten-{build_id().decode()}.so"

@@ -12,30 +12,28 @@
 #include <ATen/ops/empty_strided.h>
 #include <torch/version.h>
 
+#include <pthread.h>
+
+#include <array>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "pto/adapters/torch/aten/plans.hpp"
 #include "pto/adapters/torch/aten/values.hpp"
 #include "pto/aten.hpp"
 
-struct pto_aten_operator {
-  c10::OperatorHandle handle;
-  std::string schema;
-  std::vector<size_t> outputs;  // arguments that are written and given by keyword
-};
-
 namespace pto::torch_adapter {
 namespace {
-
-using torch::jit::Stack;
 
 thread_local std::string last_error;
 
 pto_aten_operator made_of(c10::OperatorHandle handle) {
   const c10::FunctionSchema& schema = handle.schema();
-  pto_aten_operator made{handle, c10::toString(schema), {}};
+  const bool keeps_sizes = !handle.hasTag(at::Tag::inplace_view);
+  const Thunk* const thunk = keeps_sizes ? find_thunk(handle.operator_name()) : nullptr;
+  pto_aten_operator made{handle, c10::toString(schema), {}, thunk};
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& one = schema.arguments()[i];
     if (one.kwarg_only() && one.alias_info() && one.alias_info()->isWrite())
@@ -44,9 +42,10 @@ pto_aten_operator made_of(c10::OperatorHandle handle) {
   return made;
 }
 
-// Every operator that was asked for, and the names of all.
+// Every operator that was asked for, and the names of all. A fork waits until no thread searches.
 class Operators {
  public:
+  Operators();
   const pto_aten_operator* find(std::string name) {
     if (name.find("::") == std::string::npos) name = "aten::" + name;
     const std::lock_guard lock(mutex_);
@@ -75,6 +74,26 @@ class Operators {
 Operators& operators() {
   static auto* all = new Operators;  // outlives what runs while the process ends
   return *all;
+}
+
+Operators::Operators() {
+  pthread_atfork([] { operators().mutex_.lock(); }, [] { operators().mutex_.unlock(); },
+                 [] { operators().mutex_.unlock(); });
+}
+
+// Finds an operator among those that this thread asked for last, or among all.
+const pto_aten_operator* find(const char* name) {
+  struct Asked {
+    std::string name;
+    const pto_aten_operator* op = nullptr;
+  };
+  static thread_local std::array<Asked, 64> asked;
+  const std::string_view text = name;
+  Asked& last = asked[std::hash<std::string_view>()(text) % asked.size()];
+  if (last.op && last.name == text) return last.op;
+  const pto_aten_operator* const op = operators().find(name);
+  if (op) last = {std::string(text), op};
+  return op;
 }
 
 bool has_kernel(const pto_aten_operator& op) {
@@ -163,17 +182,17 @@ void run_with_copies(const pto_aten_operator& op, Stack& stack) {
   }
 }
 
-void run(const pto_aten_operator& op, Stack& stack) {
-  const at::AutoDispatchBelowADInplaceOrView below;
+// Runs an operator on converted arguments, and keeps a plan for the next call like this.
+void run(const Call& call, Stack& stack) {
+  const pto_aten_operator& op = *call.op;
   if (!has_kernel(op))
     throw Refused(op.handle.schema().name() + " has no kernel for dense tensors of the CPU",
                   "PyTorch " TORCH_VERSION " has none", "call another operator");
   bool are_tensors = !op.outputs.empty();
   for (const size_t i : op.outputs) are_tensors &= stack[i].isTensor();
-  if (are_tensors && !outputs_fit(op, stack))
-    run_with_copies(op, stack);
-  else
-    op.handle.callBoxed(stack);
+  if (are_tensors && !outputs_fit(op, stack)) return run_with_copies(op, stack);
+  keep_plan(call, stack_of(op, call.given, call.n));  // with tensors of its own
+  op.handle.callBoxed(stack);
 }
 
 // Runs f and returns what it returns; -1 with a text where it throws.
@@ -193,9 +212,12 @@ int32_t call(const pto_aten_operator* op, const pto_aten_value* arguments, int32
              pto_aten_value* results, int32_t room) {
   return guarded([&] {
     try {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      const Call call{op, arguments, n};
+      if (const int32_t made = run_planned(call, results, room); made != kNoPlan) return made;
       Stack stack = stack_of(*op, arguments, n);
-      run(*op, stack);
-      return write_results(op->handle.schema(), stack, results, room);
+      run(call, stack);
+      return results ? write_results(op->handle.schema(), stack, results, room) : 0;
     } catch (const c10::Error& error) {
       throw Refused(op->handle.schema().name() +
                         ": PyTorch refuses the call: " + error.what_without_backtrace(),
@@ -235,7 +257,7 @@ extern "C" __attribute__((visibility("default"))) const pto_aten_library* pto_at
         if (i < 0 || i >= static_cast<int32_t>(names.size())) return nullptr;
         return operators().find(names[i]);
       },
-      .find = [](const char* name) { return operators().find(name); },
+      .find = find,
       .schema = [](const pto_aten_operator* op) { return op->schema.c_str(); },
       .has_kernel = [](const pto_aten_operator* op) -> int32_t { return has_kernel(*op); },
       .call = call,

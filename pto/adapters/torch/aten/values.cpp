@@ -45,7 +45,23 @@ at::ScalarType element_type(uint8_t code, uint8_t bits) {
   return at::toScalarType(DLDataType{code, bits, 1});
 }
 
-at::Tensor tensor_over(const pto_aten_memory& memory) {
+// Refuses what is no place of a tensor.
+void check(const pto_aten_memory& memory, const c10::Argument& argument) {
+  int64_t elements = 1;
+  for (int32_t i = 0; i < memory.rank; ++i) {
+    const int64_t stride = memory.strides ? memory.strides[i] : 0;
+    if (memory.sizes[i] < 0 || stride < 0)
+      throw Refused(argument.name() + " has size " + std::to_string(memory.sizes[i]) +
+                        " and stride " + std::to_string(stride) + " on axis " + std::to_string(i),
+                    "PyTorch has neither negative sizes nor negative strides",
+                    "pass the elements in their order, or copy them");
+    elements *= memory.sizes[i];
+  }
+  if (!memory.data && elements > 0) refuse_null(argument);
+}
+
+at::Tensor tensor_over(const pto_aten_memory& memory, const c10::Argument& argument) {
+  check(memory, argument);
   const at::IntArrayRef sizes(memory.sizes, memory.rank);
   const auto options = at::TensorOptions().dtype(element_type(memory.type_code, memory.type_bits));
   auto maker = at::for_blob(memory.data, sizes);
@@ -70,7 +86,7 @@ at::Scalar scalar(const pto_aten_value& value, const c10::Argument& argument) {
 
 at::Tensor tensor(const pto_aten_value& value, const c10::Argument& argument) {
   if (value.kind == PTO_ATEN_TENSOR) return tensor_of(value.object);
-  if (value.kind == PTO_ATEN_MEMORY) return tensor_over(value.memory);
+  if (value.kind == PTO_ATEN_MEMORY) return tensor_over(value.memory, argument);
   const at::Scalar number = scalar(value, argument);
   at::Tensor made = at::scalar_tensor(number, at::TensorOptions().dtype(number.type()));
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -200,6 +216,11 @@ pto_aten_value result(const IValue& value) {
 
 IValue ivalue(const pto_aten_value& value, const c10::Argument& argument) {
   return of_type(value, argument, *argument.type(), *argument.real_type());
+}
+
+void refuse_null(const c10::Argument& argument) {
+  throw Refused(argument.name() + " has elements, but its memory is null",
+                "a kernel would read or write there", "pass the address of its first element");
 }
 
 int32_t write_results(const c10::FunctionSchema& schema, torch::jit::Stack& stack,

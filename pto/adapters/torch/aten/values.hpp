@@ -26,6 +26,9 @@ struct Refused : std::runtime_error {
 // The value as an argument of its type. Refuses a value of another kind.
 c10::IValue ivalue(const pto_aten_value& value, const c10::Argument& argument);
 
+// Refuses a tensor with elements whose memory is nowhere.
+[[noreturn]] void refuse_null(const c10::Argument& argument);
+
 // Writes results, each a value that release() frees, and returns how many; refuses more than room.
 int32_t write_results(const c10::FunctionSchema& schema, torch::jit::Stack& stack,
                       pto_aten_value* results, int32_t room);

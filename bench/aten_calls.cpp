@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints nanoseconds of add.out on few floats, called in several ways, as "NAME MEDIAN" lines: what
+// a call costs beside PyTorch's own. bench/aten_calls.py builds and runs it.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <pto/aten/functions.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kFloats = 4, kCalls = 2000;
+
+struct Way {
+  std::string name;
+  std::function<void(int call)> run;
+  std::vector<double> ns = {};
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void sample(Way& way) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kCalls; ++i) way.run(i);
+  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
+  way.ns.push_back(spent.count() / kCalls);
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const int rounds = std::atoi(arguments[2]);
+  const pto::aten::Library torch(arguments[1]);
+  float x[2][kFloats] = {{1, 2, 3, 4}, {5, 6, 7, 8}}, out[2][kFloats];
+  const std::vector<int64_t> sizes = {kFloats};
+  std::vector<pto::aten::Tensor> ours, results;
+  std::vector<at::Tensor> ready, places;
+  for (int i = 0; i < 2; ++i) {
+    ours.emplace_back(x[i], sizes), results.emplace_back(out[i], sizes);
+    ready.push_back(at::from_blob(x[i], kFloats)), places.push_back(at::from_blob(out[i], kFloats));
+  }
+  std::vector<Way> ways = {
+      {"at::add_out", [&](int i) { at::add_out(places[i & 1], ready[i & 1], ready[0], 2); }},
+      {"from_blob",
+       [&](int i) {
+         at::Tensor place = at::from_blob(out[i & 1], kFloats);
+         at::add_out(place, at::from_blob(x[i & 1], kFloats), at::from_blob(x[0], kFloats), 2);
+       }},
+      {"below_autograd",
+       [&](int i) {
+         const at::AutoDispatchBelowADInplaceOrView below;
+         at::add_out(places[i & 1], ready[i & 1], ready[0], 2);
+       }},
+      {"pto::aten::add_out",
+       [&](int i) { pto::aten::add_out(torch, ours[i & 1], ours[0], 2, results[i & 1]); }},
+      {"Library::call",
+       [&](int i) {
+         torch.call("add.out", {ours[i & 1], ours[0], 2, results[i & 1]});
+       }},
+  };
+  for (Way& way : ways) {
+    out[1][3] = 0;
+    way.run(1);
+    if (out[1][3] != x[1][3] + 2 * x[0][3]) std::printf("WRONG: %s\n", way.name.c_str());
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (Way& way : ways) sample(way);
+  for (const Way& way : ways) std::printf("%s %.1f\n", way.name.c_str(), median(way.ns));
+  return 0;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans: what a call with arguments of the same kinds, sizes and numbers needs only once.
+//
+//     if (const int32_t n = run_planned(call, results, room); n != kNoPlan) return n;
+//     keep_plan(call, std::move(stack));  // after the checks that hold for all calls of this key
+//
+// A plan has the typed call and its arguments: numbers and lists as PyTorch takes them, and tensors
+// whose memory is set anew at each call. Its key has every kind, type, size, stride, number and
+// text of the call, and is compared in full.
+//
+// Invariant: a tensor of a plan is its own before and after a call; if a kernel keeps one, or gives
+// it other sizes, the plan is dropped and the tensor is left to whoever has it.
+// Thread safety: each thread has plans of its own, at most kPlans; a forked process has those of
+// the thread that forked. A kernel that calls the same again gets no plan.
+#pragma once
+
+#include "pto/adapters/torch/aten/operators.hpp"
+
+namespace pto::torch_adapter {
+
+inline constexpr int32_t kNoPlan = -2;
+inline constexpr int32_t kPlans = 256;
+
+// Runs the plan of a call and returns the number of results; kNoPlan: there is none. No room drops
+// the results. Throws Refused for memory that is no place of a tensor or that outputs share.
+int32_t run_planned(const Call& call, pto_aten_value* results, int32_t room);
+
+// Keeps a plan for calls like this one, with arguments that nobody else has. Does nothing where a
+// call has to be looked at each time.
+void keep_plan(const Call& call, Stack stack);
+
+// How many plans this thread has.
+int32_t plans_kept();
+
+}  // namespace pto::torch_adapter
