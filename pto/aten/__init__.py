@@ -14,7 +14,7 @@ first array, which all arrays of a call have. Without PyTorch, the first use say
 
 from typing import Any
 
-from pto.aten.choice import chosen, restrict
+from pto.aten.choice import chosen, on_change, restrict
 from pto.aten.face import Family, Overload, explain, family
 from pto.aten.records import Argument, Record, library
 from pto.aten.schemas import Differences, differences
@@ -41,7 +41,20 @@ def names() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'pto.aten' has no attribute {name!r}")
-    return family(name)
+    found = globals()[name] = family(name)  # Python finds it by itself from now on
+    _found.append(name)
+    return found
+
+
+_found: list[str] = []
+
+
+def _forget() -> None:
+    while _found:
+        globals().pop(_found.pop(), None)
+
+
+on_change.append(_forget)
 
 
 def __dir__() -> list[str]:

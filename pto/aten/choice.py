@@ -8,6 +8,7 @@ ATen has an operator `select`, so that this has another name. Thread safety: as 
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from pto.aten.records import library
@@ -16,6 +17,7 @@ from pto.errors import InvalidValue, MissingFile, nearest
 VARIABLE = "PTO_ATEN_NAMES"
 _chosen: tuple[str, frozenset[str]] | None = None
 _is_read = False
+on_change: list[Callable[[], None]] = []  # called when other names are there
 
 
 def restrict(file: str | os.PathLike | None) -> None:
@@ -26,6 +28,8 @@ def restrict(file: str | os.PathLike | None) -> None:
     global _chosen, _is_read
     _is_read = True
     _chosen = None if file is None else (os.fspath(file), _read(Path(file)))
+    for told in on_change:
+        told()
 
 
 def chosen() -> tuple[str, frozenset[str]] | None:

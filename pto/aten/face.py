@@ -17,7 +17,13 @@ from typing import Any
 
 from pto.aten.binding import Bound, bind
 from pto.aten.choice import chosen
-from pto.aten.implementations import Implementation, choose, implementations
+from pto.aten.implementations import (
+    Implementation,
+    choose,
+    implementations,
+    is_contested,
+    on_change,
+)
 from pto.aten.records import Record, known, library
 from pto.errors import UnknownAttribute, nearest
 
@@ -36,10 +42,22 @@ class Overload:
         self.__doc__ = record.schema
         self.__signature__ = signature(record)
 
-    def __call__(
-        self, /, *args: Any, like: Any = None, slot: int | None = None, **kwargs: Any
-    ) -> Any:
-        return run(bind([self.record], args, kwargs), like, slot)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        _plan(self)
+        return self._learn(args, kwargs)[0]
+
+    def _learn(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, bool]:
+        """The result of a call, and whether calls of its kind may skip the checks."""
+        named = dict(kwargs)
+        like, slot = named.pop("like", None), named.pop("slot", None)
+        bound = bind([self.record], args, named)
+        is_free = slot is None and like is None and not is_contested(self.record)
+        skips = is_free and library().is_settled(self.record, bound.values)
+        return run(bound, like, slot), skips
+
+    def _fail(self, args: tuple, kwargs: Mapping[str, Any], error: Exception) -> None:
+        bound = bind([self.record], args, kwargs)
+        raise library().refused(self.record, bound.values, error) from error
 
     def slots(self, platform: str = "cpu") -> list[Implementation]:
         """The implementations for a platform, in the order in which they are asked."""
@@ -47,6 +65,31 @@ class Overload:
 
     def __repr__(self) -> str:
         return f"<pto.aten.{self.record.schema}>"
+
+
+_planned: dict[str, list[Overload]] = {}  # by full name
+
+
+def _plan(one: Overload) -> None:
+    """Gives an overload the library's own callable, which calls it back where it has to learn.
+
+    The callable is the `__call__` of a class of its own: Python calls it without an argument more.
+    """
+    call = library().planned(one.record, one._learn, one._fail)
+    if call is not None:
+        one.__class__ = type("Overload", (Overload,), {"__call__": call, "__module__": __name__})
+        _planned.setdefault(one.record.full_name, []).append(one)
+
+
+def _forget(full_name: str) -> None:
+    """Lets the overloads of a name learn anew."""
+    for one in _planned.pop(full_name, ()):
+        one.__class__ = Overload
+
+
+on_change.append(_forget)
+_PLAIN = frozenset({int, float, bool, complex, type(None)})  # whose type alone decides the overload
+_KEPT = 64  # kinds of calls of a name
 
 
 class Family:
@@ -57,6 +100,10 @@ class Family:
         self._records = records
         self._overloads = {record.overload or "default": Overload(record) for record in records}
         self.__doc__ = "\n".join(record.schema for record in records)
+        self._nearest: dict[tuple, Overload] = {}
+        for variant, overload in self._overloads.items():  # found without __getattr__
+            if not hasattr(Family, variant):
+                self.__dict__.setdefault(variant, overload)
 
     @property
     def overloads(self) -> Mapping[str, Overload]:
@@ -67,10 +114,21 @@ class Family:
         """The overload that a call means, with its values."""
         return bind(self._records, args, kwargs)
 
-    def __call__(
-        self, /, *args: Any, like: Any = None, slot: int | None = None, **kwargs: Any
-    ) -> Any:
-        return run(self.bind(args, kwargs), like, slot)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        kind = (len(args), *map(type, args), *kwargs, *map(type, kwargs.values()))
+        overload = self._nearest.get(kind)
+        if overload is None:
+            named = {n: v for n, v in kwargs.items() if n not in ("like", "slot")}
+            overload = self._overload(self.bind(args, named).record)
+            values = (*args, *named.values())
+            if all(type(v) in _PLAIN or library().dense_type(v) is not None for v in values):
+                if len(self._nearest) >= _KEPT:
+                    self._nearest.clear()
+                self._nearest[kind] = overload
+        return overload(*args, **kwargs)
+
+    def _overload(self, record: Record) -> Overload:
+        return self._overloads[record.overload or "default"]
 
     def __getattr__(self, name: str) -> Overload:
         overloads = self.__dict__.get("_overloads", {})

@@ -42,6 +42,7 @@ class Implementation:
 
 
 _ours: dict[str, list[Implementation]] = {}
+on_change: list[Callable[[str], None]] = []  # called with the full name that got an implementation
 
 
 def implement(full_name: str, implementation: Implementation) -> None:
@@ -61,6 +62,13 @@ def implement(full_name: str, implementation: Implementation) -> None:
         )
     taken.append(implementation)
     taken.sort(key=lambda one: one.slot)
+    for told in on_change:
+        told(full_name)
+
+
+def is_contested(record: Record) -> bool:
+    """Whether one of ours may take a call that asks for no slot."""
+    return any(not one.waits for one in _ours.get(record.full_name, ()))
 
 
 def implementations(record: Record) -> Sequence[Implementation]:

@@ -10,7 +10,7 @@ are made from PyTorch's dispatcher when they are asked for, so that they are tho
 that is installed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -92,6 +92,24 @@ class Library(Protocol):
 
     def call(self, record: Record, values: Mapping[str, Any], like: Any) -> Any:
         """Runs an overload with converted values; results are of the kind of its arrays."""
+        ...
+
+    def planned(
+        self, record: Record, learn: Callable[..., Any], fail: Callable[..., Any]
+    ) -> Callable[..., Any] | None:
+        """A callable for an overload that skips what an earlier call of its kind did, or None.
+
+        learn(args, kwargs) makes a call with all checks; it returns the result and whether calls
+        of this kind may skip them. fail(args, kwargs, error) raises for PyTorch's error.
+        """
+        ...
+
+    def is_settled(self, record: Record, values: Mapping[str, Any]) -> bool:
+        """Whether calls on PyTorch's tensors like this one need no check of their outputs."""
+        ...
+
+    def refused(self, record: Record, values: Mapping[str, Any], error: Exception) -> Exception:
+        """PyTorch's refusal of a call as an error of ours."""
         ...
 
     def refuses(self, record: Record, values: Mapping[str, Any]) -> str | None:

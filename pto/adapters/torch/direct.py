@@ -5,10 +5,12 @@ An operator of PyTorch, and each of its overloads, is an object whose class has 
 `__call__`. Ours get a class of their own, which differs only in that. Where the library is not
 built they keep PyTorch's.
 
+Overloads of pto.aten get theirs from aten_call.cpp in the same way.
 The library also tells who owns a tensor (object_owner.cpp), for the constants of jitted functions.
 """
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from pto import _core
@@ -32,6 +34,18 @@ def _direct_call(original: Any, index: int) -> Any:
     for address in addresses:
         address.restype = ctypes.c_void_p
     return function(original, index, *(address() for address in addresses))
+
+
+def aten_call(name: str, overload: str, learn: Callable, fail: Callable) -> Any:
+    """The call of an overload of ATen by aten_call.cpp; None where it was not built."""
+    if _library is None:
+        return None
+    function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_call
+    function.argtypes = [ctypes.c_char_p] * 2 + [ctypes.py_object] * 2 + [ctypes.c_void_p]
+    function.restype = ctypes.py_object
+    is_plain = library().pto_torch_plain_address
+    is_plain.restype = ctypes.c_void_p
+    return function(name.encode(), overload.encode(), learn, fail, is_plain())
 
 
 def install(record: Record) -> None:

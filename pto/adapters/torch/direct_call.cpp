@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "pto/abi/operator.h"
+#include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/adapters/torch/shim.hpp"
 #include "pto/bindings/python_lock.hpp"
 
@@ -40,17 +41,11 @@ struct DirectCall {
   IsPlain is_plain;
 };
 
-uint64_t keys_of_a_plain_tensor() {
-  const c10::InferenceMode outside(false);
-  return at::empty({0}).key_set().raw_repr();
-}
-
 // Says whether PyTorch would do nothing for this tensor but run the kernel.
 bool is_plain_tensor(PyObject* value) {
-  static const uint64_t plain = keys_of_a_plain_tensor();
   if (!THPVariable_CheckExact(value)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(value);
-  if ((tensor.key_set().raw_repr() & ~plain) != 0) return false;
+  if (!has_plain_keys(tensor)) return false;
   c10::TensorImpl& one = *tensor.unsafeGetTensorImpl();
   if (one.autograd_meta() == nullptr) return true;
   return !(c10::GradMode::is_enabled() && one.requires_grad()) && !tensor._fw_grad(0).defined();

@@ -42,7 +42,7 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
     except Error:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise _ours(record, values, error) from error
+        raise refused(record, values, error) from error
     given = dict(zip(map(id, flat(tensors)), flat(values), strict=True))
     return _results(made, kind, given)
 
@@ -61,6 +61,11 @@ def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
             one.resize_(fresh[name].shape)
         one.copy_(fresh[name])
     return tuple(given.values()) if len(given) > 1 else next(iter(given.values()))
+
+
+def is_settled(record: Record, values: Mapping[str, Any]) -> bool:
+    """Whether calls on tensors with these values need none of the checks of call()."""
+    return not record.outputs or not shapes.misfit(record, values)
 
 
 def flat(values: Mapping[str, Any]) -> Iterator[Any]:
@@ -153,7 +158,7 @@ _CLASSES: dict[type[Exception], type[Error]] = {
 }
 
 
-def _ours(record: Record, values: Mapping[str, Any], error: Exception) -> Error:
+def refused(record: Record, values: Mapping[str, Any], error: Exception) -> Error:
     """PyTorch's refusal as an error of ours, which is of the same built-in class."""
     ours = next(kind for theirs, kind in _CLASSES.items() if isinstance(error, theirs))
     text = str(error).partition("\nException raised from")[0].strip()

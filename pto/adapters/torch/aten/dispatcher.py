@@ -5,10 +5,11 @@ A namespace beside aten has a Dispatcher of its own. Records are read when their
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from pto.adapters.torch import direct
 from pto.adapters.torch.aten import calls
 from pto.adapters.torch.aten.arrays import dense_type, overlap
 from pto.adapters.torch.aten.values import convert, describe
@@ -26,6 +27,8 @@ class Dispatcher:
     call = staticmethod(calls.call)
     dense_type = staticmethod(dense_type)
     overlap = staticmethod(overlap)
+    is_settled = staticmethod(calls.is_settled)
+    refused = staticmethod(calls.refused)
 
     def __init__(self, namespace: str = "aten"):
         self.namespace = namespace
@@ -75,6 +78,10 @@ class Dispatcher:
             meta=_has(full, "Meta"),
             handle=operator,
         )
+
+    def planned(self, record: Record, learn: Callable, fail: Callable) -> Any:
+        """A callable that skips what earlier calls did; None: there is none."""
+        return direct.aten_call(f"{self.namespace}::{record.name}", record.overload, learn, fail)
 
     def refuses(self, record: Record, values: Mapping[str, Any]) -> str | None:
         """Why there is no kernel: the dispatcher has none for dense CPU tensors, and all are."""

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a tensor lies in memory of the processor, and nothing but gradients may be asked of it.
+// Thread safety: pure function.
+#pragma once
+
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+
+namespace pto::torch_adapter {
+
+inline bool has_plain_keys(const at::Tensor& tensor) {
+  static const uint64_t plain = [] {
+    const c10::InferenceMode outside(false);
+    return at::empty({0}).key_set().raw_repr();
+  }();
+  return (tensor.key_set().raw_repr() & ~plain) == 0;
+}
+
+}  // namespace pto::torch_adapter
