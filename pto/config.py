@@ -12,6 +12,8 @@
                                     # products of f32 may be made of
     pto.config.torch_attention = True   # PTO_TORCH_ATTENTION=1: PyTorch's own
                                     # scaled_dot_product_attention runs on our kernels
+    pto.config.measured = True      # PTO_MEASURED=1: what pto.aten.measure() found on this machine
+                                    # says which of our kernels take ATen's calls
     pto.config.dump = print         # sees (stage, text) of everything that is compiled
 
 A setting counts from the next compilation, `threads`, `weights`, `matmul_precision` and
@@ -145,6 +147,21 @@ class Config:
         _set("torch_attention", "PTO_TORCH_ATTENTION", "1" if value else "")
 
     @property
+    def measured(self) -> bool:
+        """Whether what pto.aten.measure() found on this machine goes before the package's table."""
+        return os.environ.get("PTO_MEASURED", "") == "1"
+
+    @measured.setter
+    def measured(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise InvalidType(
+                f"config.measured is {value!r}",
+                "the cells of this machine count, or those of the package alone",
+                "assign True or False",
+            )
+        _set("measured", "PTO_MEASURED", "1" if value else "")
+
+    @property
     def dump(self) -> Callable[[str, str], object] | None:
         """Called with (stage, text) for each stage of each compilation; None for nothing."""
         return self._dump
@@ -161,7 +178,7 @@ class Config:
 
     def __repr__(self) -> str:
         names = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
-                 "torch_attention", "dump")  # fmt: skip
+                 "torch_attention", "measured", "dump")  # fmt: skip
         return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
 
 

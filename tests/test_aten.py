@@ -196,7 +196,7 @@ def test_a_wrong_call_says_what_why_and_how_to_mend_it(call, error, text):
 
 
 def test_the_lowest_slot_that_takes_a_call_runs_it():
-    name = "special_entr"  # whose slots no other test looks at
+    name = "special_i1e"  # whose slots no other test looks at
     record = pto.aten.family(name)._records[0]
 
     def refuses(bound):
@@ -206,11 +206,11 @@ def test_the_lowest_slot_that_takes_a_call_runs_it():
         name, Implementation(2, "marked", "cpu", refuses, lambda bound, like: bound.values["self"])
     )
     assert repr(getattr(pto.aten, name).default.slots("cpu")) == "[2 marked, 8 aten]"
-    assert pto.aten.special_entr(x) is x
-    assert pto.aten.special_entr(x.astype(np.float64)) is not x
-    assert np.array_equal(pto.aten.special_entr(x, slot=8), torch.special.entr(torch.tensor(x)))
+    assert pto.aten.special_i1e(x) is x
+    assert pto.aten.special_i1e(x.astype(np.float64)) is not x
+    assert np.array_equal(pto.aten.special_i1e(x, slot=8), torch.special.i1e(torch.tensor(x)))
     with pytest.raises(pto.Error, match="only float32"):
-        pto.aten.special_entr(x.astype(np.float64), slot=2)
+        pto.aten.special_i1e(x.astype(np.float64), slot=2)
     text = pto.aten.explain(name, x.astype(np.float64))
     assert "chosen: slot 8 aten" in text and "not slot 2 marked: only float32" in text
     with pytest.raises(ValueError, match="taken"):

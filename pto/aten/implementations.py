@@ -23,7 +23,7 @@ class Implementation:
     """`refuses` gives the reason why it does not take a call, or None; `run` takes it.
 
     `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where it has
-    none. `waits` says why only a call that asks for the slot gets it, or is "".
+    none. `waits(bound)` says why only a call that asks for the slot gets it, or None.
     """
 
     slot: int
@@ -31,11 +31,12 @@ class Implementation:
     platform: str
     refuses: Callable[[Bound], str | None]
     run: Callable[[Bound, Any], Any]
-    waits: str = ""
+    waits: Callable[[Bound], str | None] | None = None
 
     def reason(self, bound: Bound, slot: int | None = None) -> str | None:
         """Why it does not run a call that asks for this slot, or for none."""
-        return self.waits if self.waits and slot is None else self.refuses(bound)
+        refused = self.refuses(bound)
+        return self.waits(bound) if refused is None and slot is None and self.waits else refused
 
     def __repr__(self) -> str:
         return f"{self.slot} {self.name}"

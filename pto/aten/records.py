@@ -127,6 +127,26 @@ class Library(Protocol):
         """Whether two values are arrays whose memory may have a byte in common."""
         ...
 
+    def is_same(self, one: Any, other: Any) -> bool:
+        """Whether two arrays have the same elements at the same places."""
+        ...
+
+    def shape(self, value: Any) -> tuple[int, ...]:
+        """The sizes of an array."""
+        ...
+
+    def is_contiguous(self, value: Any) -> bool:
+        """Whether the elements of an array lie one behind the other."""
+        ...
+
+    def as_numpy(self, value: Any) -> Any:
+        """An array as NumPy's, over the same memory where it can be."""
+        ...
+
+    def as_tensors(self, value: Any) -> Any:
+        """An array, or a list of them, as PyTorch's tensors; other values as they are."""
+        ...
+
     def describe(self, value: Any) -> str:
         """A value in an error: "f32[3, 4]", "2.5", "a list of 3 f32 arrays"."""
         ...

@@ -7,25 +7,33 @@
 
 The formula's parameters are the overload's arguments. The in-place name (`add_.Tensor`) and the
 overload with `out` (`add.out`) are the same program with another place for the result, so that all
-three have the same bits. A row takes dense tensors of one element type; a number beside them widens
-nothing. A call that it does not take falls through to ATen, with the reason.
+three have the same bits. f16 and bf16 are computed in f32 and rounded once. A row takes dense
+tensors of one element type, but for those that `others` names; a number beside them widens nothing.
+A call that it does not take falls through to ATen, with the reason.
 """
 
 import inspect
 import linecache
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from pto.aten.binding import Bound
 from pto.aten.implementations import Implementation, implement
 from pto.aten.records import Record, library
+from pto.aten.wins import why_not
+from pto.language.dtypes import dtype, f32
 from pto.language.jit import jit
+from pto.language.tensor import Tensor
+from pto.language.types import cast, wide
 
 SLOT = 0
-UNMEASURED = "nobody has measured on this kind of machine whether it is faster; ask for slot=0"
 FLOATS = ("float32", "float16", "bfloat16", "float64")  # float64 for who asks for the slot
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+NUMBERS = (*FLOATS, *INTEGERS)
+EVERY = (*NUMBERS, "bool")
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,12 @@ class Row:
     """An overload and its formula.
 
     `ulp` bounds the distance to ATen's result in units of the last place of the element type; of a
-    sum, whose terms may cancel, in those of the largest term. `types` are those of all tensors.
+    sum, whose terms may cancel, in those of the largest term. `types` are those of all tensors,
+    `others` has the types of tensors that may have another one. `results` names the type of each
+    result: "" is that of the tensors, "total" int64 where that is an integer's. `unless` says why
+    the row does not take the values of a call. `ignored` are arguments that change no result.
+    `given` makes the formula's arguments from those of the call. A formula with a parameter `out`
+    calls operators of the library, and is not compiled. `sample` makes arguments, see samples.py.
     """
 
     overload: str
@@ -41,58 +54,137 @@ class Row:
     types: tuple[str, ...] = FLOATS
     ulp: float = 1
     is_sum: bool = False
-    in_place: bool = True  # whether the result has the type of `self`
+    widens: bool = True  # False: the formula itself rounds f16 and bf16 once
+    in_place: bool = True  # whether there is a form that writes its result into `self`
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    results: tuple[str, ...] = ("",)
+    unless: Callable[[Values], str | None] | None = None
+    ignored: tuple[str, ...] = ()
+    given: Callable[[Values], dict[str, Any]] | None = None
+    sample: Callable[..., dict[str, Any]] | None = None
+    base: str = ""  # the overload of which this is another name
+
+    @property
+    def is_compiled(self) -> bool:
+        return "out" not in self.parameters
 
     @cached_property
     def program(self) -> Any:
-        return jit(self.formula)
+        if not self.is_compiled:
+            return self.formula
+        return jit(self._written("") if self._is_wide else self.formula)
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.widens and bool(self.ulp)
 
     @cached_property
     def in_place_program(self) -> Any:
-        """The program that writes its result into `self`; its text is made, and kept to be read."""
-        names = ", ".join(self.parameters)
-        takes = inspect.signature(self.formula)
-        text = f"def {self.formula.__name__}_{takes}:\n    self[:] = formula({names})\n"
-        file = f"<row {self.overload} in place>"
-        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        space = {"formula": self.formula}
-        exec(compile(text, file, "exec"), space)
-        return jit(space[f"{self.formula.__name__}_"])
+        """The program that writes its result into `self`."""
+        return jit(self._written("self[:] = "))
 
-    def refuses(self, bound: Bound) -> str | None:
-        """Why a call is not this row's."""
-        inputs = {n: v for n, v in bound.values.items() if n not in _outputs(bound.record)}
-        for name, value in inputs.items():
-            if name not in self.parameters and value is not None:
-                return f"it has no formula for {name}"
-        types = set()
-        for name, value in inputs.items():
-            found = library().dense_type(value)
-            if found is None and isinstance(value, complex):
-                return f"{name} is complex"
-            if found == "":
-                return f"{name} is no dense array of the CPU without gradient"
-            if found:
-                types.add(found)
-        if len(types) != 1:
-            return f"its tensors are of the types {', '.join(sorted(types)) or 'none'}, not of one"
-        if not types <= set(self.types):
-            return f"it has no formula for {types.pop()}"
-        for name in _outputs(bound.record):
-            if not library().dense_type(bound.values[name]):
-                return f"{name} is no dense array of the CPU without gradient"
-            if any(library().overlap(bound.values[name], one) for one in inputs.values()):
-                return f"{name} shares memory with an input"
-        return None
+    def _written(self, place: str) -> Callable[..., Any]:
+        """The formula on wide tensors, as a function; its text is made, and kept to be read."""
+        names, verb = ", ".join(self.parameters), place or "return "
+        takes = inspect.signature(self.formula)
+        computed = f"rounded(formula, {names})" if self._is_wide else f"formula({names})"
+        name = self.formula.__name__ + "_" * bool(place)
+        text = f"def {name}{takes}:\n    {verb}{computed}\n"
+        file = f"<row {self.overload}{' in place' if place else ''}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+        space = {"formula": self.formula, "rounded": rounded}
+        exec(compile(text, file, "exec"), space)
+        return space[name]
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         code = self.formula.__code__
-        return code.co_varnames[: code.co_argcount]
+        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    def result_types(self, kind: str) -> list[str]:
+        """The element types of the results for tensors of a type."""
+        total = "int64" if kind in INTEGERS or kind == "bool" else kind
+        return [{"": kind, "total": total}.get(one, one) for one in self.results]
+
+    def refuses(self, bound: Bound) -> str | None:
+        """Why a call is not this row's."""
+        outputs = _outputs(bound.record)
+        inputs = {n: v for n, v in bound.values.items() if n not in outputs}
+        known = self.parameters if self.given is None else inputs
+        for name, value in inputs.items():
+            if name not in known and name not in self.ignored and value is not None:
+                return f"it has no formula for {name}"
+        kind, reason = self._kind(inputs)
+        return (
+            reason
+            or self._refuses_numbers(bound.record, inputs, kind)
+            or (self.unless and self.unless(inputs))
+            or self._refuses_places(bound, outputs, inputs, kind)
+        )
+
+    def _kind(self, inputs: Values) -> tuple[str, str | None]:
+        """The element type that the tensors of a call have, and why the row does not take it."""
+        types = set()
+        for name, value in _arrays(inputs):
+            found = library().dense_type(value)
+            if found == "":
+                return "", f"{name} is no dense array of the CPU without gradient"
+            if name not in self.others:
+                types.add(found)
+            elif found not in self.others[name]:
+                return "", f"{name} is {found}, not {' or '.join(self.others[name])}"
+        if len(types) != 1:
+            return "", f"its tensors are of the types {', '.join(sorted(types)) or 'none'}, not one"
+        kind = types.pop()
+        return kind, None if kind in self.types else f"it has no formula for {kind}"
+
+    def _refuses_numbers(self, record: Record, inputs: Values, kind: str) -> str | None:
+        numbers = {a.name for a in record.arguments if a.type in ("Scalar", "Scalar?", "Tensor")}
+        for name, value in inputs.items():
+            if isinstance(value, complex):
+                return f"{name} is complex"
+            if kind in FLOATS or isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            if name not in numbers:
+                continue
+            if isinstance(value, float) or kind == "bool":
+                return f"{name} is {value}, which gives {kind} another type"
+            if not dtype(kind).holds(value):
+                return f"{name} is {value}, which {kind} does not hold"
+        return None
+
+    def _refuses_places(
+        self, bound: Bound, outputs: list[str], inputs: Values, kind: str
+    ) -> str | None:
+        """Why the results cannot be written where the call wants them."""
+        types = self.result_types(kind)
+        if bound.record.name.endswith("_"):
+            me = bound.values["self"]
+            if types[0] != kind:
+                return f"its result is {types[0]}, not {kind}"
+            for name, one in _arrays(inputs):
+                if one is not me and library().overlap(me, one) and not library().is_same(me, one):
+                    return f"{name} shares a part of self, which is written"
+        for name, type_ in zip(outputs, types, strict=True) if outputs else ():
+            place = bound.values[name]
+            found = library().dense_type(place)
+            if not found:
+                return f"{name} is no dense array of the CPU without gradient"
+            if found != type_:
+                return f"{name} is {found}, not {type_}"
+            if 0 in library().shape(place):
+                return f"{name} has no elements, and may have to be resized"
+            if any(library().overlap(place, one) for _, one in _arrays(inputs)):
+                return f"{name} shares memory with an input"
+        return None
 
     def run(self, bound: Bound, like: Any) -> Any:
         """Runs the program into the call's place: an output, the tensor itself, or a new one."""
-        given = {n: bound.values[n] for n in self.parameters if n in bound.values}
+        values = bound.values if self.given is None else self.given(bound.values)
+        given = {n: values[n] for n in self.parameters if n in values and n != "out"}
+        for name, value in given.items():
+            if isinstance(value, list) and self.is_compiled:
+                given[name] = tuple(value)
         outputs = [bound.values[name] for name in _outputs(bound.record)]
         if bound.record.name.endswith("_"):
             self.in_place_program(**given)
@@ -100,6 +192,25 @@ class Row:
         if not outputs:
             return self.program(**given)
         return self.program(**given, out=outputs[0] if len(outputs) == 1 else tuple(outputs))
+
+
+def rounded(formula: Callable[..., Any], *values: Any) -> Any:
+    """The formula's results on f16 and bf16 tensors made wide, rounded once."""
+    narrow = [v.dtype for v in values if isinstance(v, Tensor) and wide(v) is not v]
+    made = formula(*[wide(v) if isinstance(v, Tensor) else v for v in values])
+    if not narrow:
+        return made
+    several = made if isinstance(made, tuple) else (made,)
+    kept = tuple(cast(one, narrow[0]) if one.dtype is f32 else one for one in several)
+    return kept if isinstance(made, tuple) else kept[0]
+
+
+def _arrays(inputs: Values) -> Iterator[tuple[str, Any]]:
+    """Every array among the values, those of lists too, with its argument's name."""
+    for name, value in inputs.items():
+        for one in value if isinstance(value, list) else (value,):
+            if library().dense_type(one) is not None:
+                yield name, one
 
 
 def _outputs(record: Record) -> list[str]:
@@ -122,16 +233,15 @@ def row(*overloads: str, **options: Any) -> Callable[[Callable[..., Any]], Calla
 
 def forms(one: Row) -> list[str]:
     """The full names of the forms of a row: its overload, that in place, that with `out`."""
-    overload = one.overload
-    name, _, variant = overload.partition(".")
+    name = one.overload.partition(".")[0]
     records = {r.full_name: r for n in (name, name + "_") for r in library().records(n)}
-    functional = records[overload]
+    functional = records[one.overload]
     wanted = [(a.name, a.type) for a in functional.arguments]
-    found = [overload]
+    found = [one.overload]
     for full, record in records.items():
         inputs = [(a.name, a.type) for a in record.arguments if a not in record.outputs]
         is_twin = record.name == name if record.outputs else one.in_place and record.name != name
-        if full != overload and is_twin and inputs == wanted:
+        if full != one.overload and is_twin and inputs == wanted:
             found.append(full)
     return found
 
@@ -140,4 +250,9 @@ def install(rows: Mapping[str, Row]) -> None:
     """Puts rows into their slot, for all their forms."""
     for one in rows.values():
         for full in forms(one):
-            implement(full, Implementation(SLOT, "tile", "cpu", one.refuses, one.run, UNMEASURED))
+            implement(
+                full,
+                Implementation(
+                    SLOT, "tile", "cpu", one.refuses, one.run, why_not(one.base or one.overload)
+                ),
+            )

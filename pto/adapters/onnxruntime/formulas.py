@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pto import language as tile
 from pto.adapters.onnxruntime.graph import OnnxNode
+from pto.formulas import activations, norms, numbers
 from pto.language.elementwise import binary
 from pto.language.reduce import centred
 from pto.language.shape import same_size
@@ -86,32 +87,21 @@ def cast_by_attribute(node: OnnxNode, x: Tensor) -> Tensor:
     return cast_to(node, x)
 
 
-def expm1(x: Tensor) -> Tensor:
-    return tile.exp(x) - 1
-
-
-def log1p(x: Tensor) -> Tensor:
-    """log(1 + x) for x >= 0, also where 1 + x rounds to 1."""
-    u = 1 + x
-    return tile.where(u == 1, x, tile.log(u) * (x / tile.where(u == 1, x * 0 + 1, u - 1)))
-
-
 def softplus(node: OnnxNode, x: Tensor) -> Tensor:
-    return tile.maximum(x, 0.0) + log1p(tile.exp(-tile.abs(x)))
+    return activations.softplus(x)
 
 
 def elu(node: OnnxNode, x: Tensor) -> Tensor:
-    return tile.where(x > 0, x, node.get("alpha", 1.0) * expm1(x))
+    return activations.elu(x, node.get("alpha", 1.0))
 
 
 def celu(node: OnnxNode, x: Tensor) -> Tensor:
-    alpha = node.get("alpha", 1.0)
-    return tile.maximum(x, 0.0) + tile.minimum(alpha * expm1(x / alpha), 0.0)
+    return activations.celu(x, node.get("alpha", 1.0))
 
 
 def selu(node: OnnxNode, x: Tensor) -> Tensor:
     alpha, gamma = node.get("alpha", 1.6732632423543772), node.get("gamma", 1.0507009873554805)
-    return gamma * tile.where(x > 0, x, alpha * expm1(x))
+    return activations.elu(x, alpha, gamma)
 
 
 def leaky_relu(node: OnnxNode, x: Tensor) -> Tensor:
@@ -127,12 +117,11 @@ def thresholded_relu(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def shrink(node: OnnxNode, x: Tensor) -> Tensor:
-    bias, limit = node.get("bias", 0.0), node.get("lambd", 0.5)
-    return tile.where(x < -limit, x + bias, tile.where(x > limit, x - bias, x * 0))
+    return activations.soft_shrink(x, node.get("lambd", 0.5), node.get("bias", 0.0))
 
 
 def hard_sigmoid(node: OnnxNode, x: Tensor) -> Tensor:
-    return tile.clip(node.get("alpha", 0.2) * x + node.get("beta", 0.5), 0.0, 1.0)
+    return activations.hard_sigmoid(x, node.get("alpha", 0.2), node.get("beta", 0.5))
 
 
 def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
@@ -152,10 +141,8 @@ def gelu(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def is_infinite(node: OnnxNode, x: Tensor) -> Tensor:
-    above, below = x == math.inf, x == -math.inf
-    if not node.get("detect_positive", 1):
-        return below if node.get("detect_negative", 1) else x != x
-    return above | below if node.get("detect_negative", 1) else above
+    above, below = node.get("detect_positive", 1), node.get("detect_negative", 1)
+    return numbers.is_infinite(x, bool(above), bool(below))
 
 
 # --- shapes ---------------------------------------------------------------------------------------
@@ -268,11 +255,8 @@ def _of_rank(x: Tensor, y: Tensor) -> Tensor:
 
 def layer_norm(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor | None = None):
     """(y, mean, reciprocal of the deviation); the last two where the model uses them."""
-    axes = _from(node, x.ndim, -1)
-    centre = centred(x, list(axes))
-    inverse = tile.rsqrt(tile.mean(tile.square(centre), axes, True) + node.get("epsilon", 1e-5))
-    y = centre * inverse * scale
-    results = [y if bias is None else y + bias, tile.mean(x, axes, True), inverse]
+    first = node.get("axis", -1) % max(x.ndim, 1)
+    results = norms.layer_norm(x, first, scale, bias, node.get("epsilon", 1e-5))
     _of_rank(x, results[0])
     return results[: len(node.outputs)]
 
@@ -282,18 +266,8 @@ def rms_norm(node: OnnxNode, x: Tensor, scale: Tensor) -> Tensor:
     return _of_rank(x, tile.rms_norm(x, scale, epsilon, _from(node, x.ndim, -1)))
 
 
-def _channel(vector: Tensor, x: Tensor) -> Tensor:
-    """A vector over axis 1 of x, in x's rank."""
-    for _ in range(x.ndim - 2):
-        vector = tile.unsqueeze(vector, -1)
-    return vector
-
-
 def instance_norm(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    axes = tuple(range(2, x.ndim))
-    centre = centred(x, list(axes))
-    inverse = tile.rsqrt(tile.mean(tile.square(centre), axes, True) + node.get("epsilon", 1e-5))
-    return centre * inverse * _channel(scale, x) + _channel(bias, x)
+    return norms.instance_norm(x, scale, bias, node.get("epsilon", 1e-5))
 
 
 def batch_norm(
@@ -301,8 +275,7 @@ def batch_norm(
 ) -> Tensor:
     if node.get("training_mode", 0) or len(node.outputs) > 1:
         raise NotExpressible
-    factor = _channel(scale, x) * tile.rsqrt(_channel(variance, x) + node.get("epsilon", 1e-5))
-    return (x - _channel(mean, x)) * factor + _channel(bias, x)
+    return norms.batch_norm(x, scale, bias, mean, variance, node.get("epsilon", 1e-5))
 
 
 def mean_variance_norm(node: OnnxNode, x: Tensor) -> Tensor:

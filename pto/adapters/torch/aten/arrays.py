@@ -152,6 +152,18 @@ def is_same(one: Any, other: Any) -> bool:
     )  # fmt: skip
 
 
+def shape(value: Any) -> tuple[int, ...]:
+    """The sizes of an array."""
+    return tuple(value.shape) if hasattr(value, "shape") else tuple(tensor(value).shape)
+
+
+def is_contiguous(value: Any) -> bool:
+    """Whether the elements of an array lie one behind the other."""
+    if isinstance(value, np.ndarray):
+        return value.flags.c_contiguous
+    return tensor(value).is_contiguous()
+
+
 def _bounds(value: Any) -> tuple[int, int]:
     if isinstance(value, np.ndarray):
         return np.lib.array_utils.byte_bounds(value) if value.size else (0, 0)

@@ -32,7 +32,7 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
         tensors = values
     else:
         _check_written(record, values)
-        tensors = {name: _tensors(value) for name, value in values.items()}
+        tensors = {name: as_tensors(value) for name, value in values.items()}
     try:
         if kind == "torch":
             made = _run(record, tensors)
@@ -134,9 +134,10 @@ def _check_apart(record: Record, written: Any, values: Mapping[str, Any]) -> Non
             )
 
 
-def _tensors(value: Any) -> Any:
+def as_tensors(value: Any) -> Any:
+    """Arrays as tensors over their memory; other values as they are."""
     if isinstance(value, list):
-        return [_tensors(one) for one in value]
+        return [as_tensors(one) for one in value]
     return arrays.tensor(value) if arrays.kind(value) else value
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 from pto.adapters.torch import direct
-from pto.adapters.torch.aten import calls
-from pto.adapters.torch.aten.arrays import dense_type, overlap
+from pto.adapters.torch.aten import arrays, calls
 from pto.adapters.torch.aten.values import convert, describe
 from pto.aten.records import REQUIRED, Argument, Record
 
@@ -25,10 +24,17 @@ class Dispatcher:
     convert = staticmethod(convert)
     describe = staticmethod(describe)
     call = staticmethod(calls.call)
-    dense_type = staticmethod(dense_type)
-    overlap = staticmethod(overlap)
     is_settled = staticmethod(calls.is_settled)
     refused = staticmethod(calls.refused)
+    dense_type = staticmethod(arrays.dense_type)
+    overlap = staticmethod(arrays.overlap)
+    is_same = staticmethod(arrays.is_same)
+    shape = staticmethod(arrays.shape)
+    is_contiguous = staticmethod(arrays.is_contiguous)
+    as_tensors = staticmethod(calls.as_tensors)
+
+    def as_numpy(self, value: Any) -> Any:
+        return value if arrays.kind(value) == "numpy" else arrays.array(value, "numpy")
 
     def __init__(self, namespace: str = "aten"):
         self.namespace = namespace

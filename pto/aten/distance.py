@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The distance of our results from ATen's, in units of the last place of the element type.
+
+    apart(row, given, got, want)      # 1.0; a text where types or shapes differ
+
+Results are NumPy arrays, ml_dtypes' where NumPy has not the type.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from pto.aten.records import library
+from pto.aten.rows import Row
+
+_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+_TINY = {"float16": 2.0**-14, "float64": 2.0**-1022}
+
+
+def arrays_of(values: Any) -> Iterator[np.ndarray]:
+    """Every array among results or arguments, in order, as NumPy's."""
+    if isinstance(values, Mapping):
+        values = list(values.values())
+    for one in values if isinstance(values, list | tuple) else (values,):
+        if isinstance(one, list | tuple):
+            yield from arrays_of(one)
+        elif library().dense_type(one) is not None:
+            yield library().as_numpy(one)
+
+
+def apart(row: Row, given: Any, got: Any, want: Any) -> float | str:
+    """The largest distance of a call's results; a text where types, shapes or counts differ."""
+    ours, theirs = list(arrays_of(got)), list(arrays_of(want))
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results are not {len(theirs)}"
+    largest, size = _largest(given) if row.is_sum else (0.0, 0)
+    found = []
+    for a, b in zip(ours, theirs, strict=True):
+        terms = max(1, size // max(1, b.size))  # whose errors add up as a random walk
+        found.append(distance(a, b, largest * terms**0.5))
+    texts = [one for one in found if isinstance(one, str)]
+    return texts[0] if texts else max((one for one in found if isinstance(one, float)), default=0.0)
+
+
+def _largest(given: Any) -> tuple[float, int]:
+    """The largest finite argument, and the size of the largest array."""
+    found, size = 0.0, 0
+    for one in arrays_of(given):
+        wide = np.abs(one.astype(np.float64))
+        found = max(found, float(np.max(wide, initial=0.0, where=np.isfinite(wide))))
+        size = max(size, one.size)
+    return found, size
+
+
+def distance(got: np.ndarray, want: np.ndarray, largest: float = 0.0) -> float | str:
+    """In units of the last place of `want`, or of `largest` where that is more.
+
+    inf where a special value, a whole number or a condition is another one.
+    """
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"{got.dtype}{list(got.shape)} is not {want.dtype}{list(want.shape)}"
+    name = want.dtype.name
+    if name not in _EPSILON:
+        return 0.0 if np.array_equal(got, want) else float("inf")
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    is_finite = np.isfinite(a) & np.isfinite(b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not np.all(same | is_finite):
+        return float("inf")
+    a, b = a[is_finite], b[is_finite]
+    scale = np.maximum(np.abs(b), max(largest, _TINY.get(name, 2.0**-126)))
+    unit = np.exp2(np.floor(np.log2(scale))) * _EPSILON[name]
+    return float(np.max(np.abs(a - b) / unit, initial=0.0))

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of our rows: what an overload of ATen is in the tile language, a file a family.
+
+It is the only table of ATen's overloads; rows.py says what a row is, tests/test_aten_rows.py holds
+each to its distance from ATen. `ALIASES` names the operators that PyTorch has under several names,
+`LEFT` the pointwise names of the required list that have no row.
+"""
+
+from pto.aten.rows import ROWS, Row
+from pto.aten.table import (  # noqa: F401  each puts its rows into ROWS
+    activations,
+    backward,
+    conditions,
+    indexing,
+    losses,
+    norms,
+    pointwise,
+    products,
+    reductions,
+)
+from pto.aten.table.aliases import ALIASES, LEFT, add_aliases
+
+__all__ = ["ALIASES", "LEFT", "ROWS", "Row"]
+
+add_aliases(ROWS)

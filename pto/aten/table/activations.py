@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of activations, element by element."""
+
+from pto import language as tile
+from pto.aten.rows import NUMBERS, row
+from pto.formulas import activations as f
+
+
+@row("relu", types=NUMBERS, ulp=0)
+def relu(self):
+    return tile.relu(self)
+
+
+@row("hardsigmoid", ulp=2, widens=False)
+def hardsigmoid(self):
+    return tile.hardsigmoid(self)
+
+
+@row("hardswish", ulp=2, is_sum=True, widens=False)
+def hardswish(self):
+    return tile.hardswish(self)
+
+
+@row("mish", ulp=4, widens=False)
+def mish(self):
+    return tile.mish(self)
+
+
+@row("silu", ulp=4, widens=False)
+def silu(self):
+    return tile.silu(self)
+
+
+@row("gelu", ulp=8, is_sum=True, widens=False)
+def gelu(self, approximate="none"):
+    return tile.gelu(self, approximate)
+
+
+@row("leaky_relu")
+def leaky_relu(self, negative_slope=0.01):
+    return tile.leaky_relu(self, negative_slope)
+
+
+@row("elu", ulp=4)
+def elu(self, alpha=1, scale=1, input_scale=1):
+    return f.elu(self, alpha, scale, input_scale)
+
+
+@row("hardtanh", ulp=0)
+def hardtanh(self, min_val=-1, max_val=1):
+    return tile.clip(self, min_val, max_val)
+
+
+@row("hardshrink", ulp=0)
+def hardshrink(self, lambd=0.5):
+    return f.hard_shrink(self, lambd)
+
+
+@row("softshrink")
+def softshrink(self, lambd=0.5):
+    return f.soft_shrink(self, lambd)
+
+
+@row("softplus", ulp=4)
+def softplus(self, beta=1, threshold=20):
+    return f.softplus(self, beta, threshold)
+
+
+@row("log_sigmoid", ulp=4, widens=False)
+def log_sigmoid(self):
+    return tile.logsigmoid(self)
+
+
+@row("threshold", types=NUMBERS, ulp=0)
+def threshold(self, threshold, value):
+    return f.threshold(self, threshold, value)
+
+
+@row("_prelu_kernel")
+def prelu(self, weight):
+    return tile.leaky_relu(self, weight)
+
+
+@row("glu", ulp=4, in_place=False)
+def glu(self, dim=-1):
+    half = self.shape[dim] // 2
+    axis = dim % self.ndim
+    front = (slice(None),) * axis
+    return self[(*front, slice(0, half))] * tile.sigmoid(self[(*front, slice(half, 2 * half))])

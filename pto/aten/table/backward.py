@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the operators that PyTorch's gradients of other rows call."""
+
+from typing import Any
+
+import numpy as np
+
+from pto import language as tile
+from pto.aten.records import library
+from pto.aten.rows import FLOATS, row
+from pto.aten.table.norms import _unless_shaped
+from pto.formulas import gradients as f
+from pto.ops.activation import gelu_slope, silu_slope
+
+_GRADIENT: dict[str, Any] = {"in_place": False, "ulp": 8, "is_sum": True}
+_PICKED: dict[str, Any] = {"in_place": False, "ulp": 0}
+
+
+@row("threshold_backward", **_PICKED)
+def threshold_backward(grad_output, self, threshold):
+    return tile.where(self <= threshold, 0.0, grad_output)
+
+
+@row("hardtanh_backward", **_PICKED)
+def hardtanh_backward(grad_output, self, min_val, max_val):
+    return tile.where((self > min_val) & (self < max_val), grad_output, 0.0)
+
+
+@row("hardshrink_backward", **_PICKED)
+def hardshrink_backward(grad_out, self, lambd):
+    return tile.where((self < -lambd) | (self > lambd), grad_out, 0.0)
+
+
+@row("softshrink_backward", **_PICKED)
+def softshrink_backward(grad_output, self, lambd):
+    return tile.where((self < -lambd) | (self > lambd), grad_output, 0.0)
+
+
+@row("sigmoid_backward", **_GRADIENT)
+def sigmoid_backward(grad_output, output):
+    return grad_output * (1 - output) * output
+
+
+@row("tanh_backward", **_GRADIENT)
+def tanh_backward(grad_output, output):
+    return grad_output * (1 - output * output)
+
+
+@row("gelu_backward", **_GRADIENT)
+def gelu_backward(grad_output, self, approximate="none"):
+    return grad_output * gelu_slope(self, approximate)
+
+
+@row("silu_backward", **_GRADIENT)
+def silu_backward(grad_output, self):
+    return grad_output * silu_slope(self)
+
+
+@row("elu_backward", **_GRADIENT)
+def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
+    return f.elu(grad_output, self_or_result, alpha, scale, input_scale, is_result)
+
+
+@row("leaky_relu_backward", **_GRADIENT)
+def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
+    return tile.where(self > 0, grad_output, grad_output * negative_slope)
+
+
+@row("hardsigmoid_backward", types=FLOATS[:3], **_GRADIENT)  # ATen has 1/6 in f32
+def hardsigmoid_backward(grad_output, self):
+    return tile.where((self > -3) & (self < 3), grad_output * (1 / 6), 0.0)
+
+
+@row("hardswish_backward", **_GRADIENT)
+def hardswish_backward(grad_output, self):
+    between = grad_output * (self / 3 + 0.5)
+    return tile.where(self <= -3, 0.0, tile.where(self >= 3, grad_output, between))
+
+
+@row("mish_backward", **_GRADIENT)
+def mish_backward(grad_output, self):
+    return f.mish(grad_output, self)
+
+
+@row("softplus_backward", **_GRADIENT)
+def softplus_backward(grad_output, self, beta, threshold):
+    slope = grad_output * tile.sigmoid(self * beta)
+    return tile.where(self * beta > threshold, grad_output, slope)
+
+
+def _log_sigmoid_sample(tensor, rows, columns):
+    x = tensor(rows, columns)
+    kept = np.exp(-abs(x.astype(np.float64))).astype(x.dtype)
+    return {"grad_output": tensor(rows, columns), "self": x, "buffer": kept}
+
+
+@row("log_sigmoid_backward", **_GRADIENT, ignored=("buffer",), sample=_log_sigmoid_sample)
+def log_sigmoid_backward(grad_output, self):
+    return grad_output * tile.sigmoid(-self)
+
+
+@row("mse_loss_backward", **_GRADIENT)
+def mse_loss_backward(grad_output, self, target, reduction):
+    slope = 2 * (self - target) * grad_output
+    return slope if reduction != 1 else slope / tile.sum(tile.ones_like(self))
+
+
+def _unless_type(values):
+    given = str(values["input_dtype"]).removeprefix("torch.")
+    same = given == library().dense_type(values["output"])
+    return None if same else f"its result is {given}"
+
+
+_SOFTMAX = {**_GRADIENT, "ignored": ("input_dtype",), "unless": _unless_type,
+            "sample": lambda t, m, n: {"grad_output": t(m, n), "output": t(m, n), "dim": -1,
+                                       "input_dtype": t.dtype}}  # fmt: skip
+
+
+@row("_softmax_backward_data", **_SOFTMAX)
+def softmax_backward(grad_output, output, dim):
+    return f.softmax(grad_output, output, dim)
+
+
+@row("_log_softmax_backward_data", **{**_SOFTMAX, "ulp": 64})
+def log_softmax_backward(grad_output, output, dim):
+    return f.log_softmax(grad_output, output, dim)
+
+
+def _unless_whole(values):
+    return _unless_shaped(values) or (
+        None if all(values["output_mask"]) else "output_mask leaves a result out"
+    )
+
+
+def _layer_sample(tensor, rows, columns):
+    return {"grad_out": tensor(rows, columns), "input": tensor(rows, columns),
+            "normalized_shape": [columns], "mean": tensor(rows, 1), "rstd": tensor(rows, 1),
+            "weight": tensor(columns), "bias": tensor(columns),
+            "output_mask": [True] * 3}  # fmt: skip
+
+
+def _layer(values):
+    shape = library().shape(values["input"])
+    rest = {n: v for n, v in values.items() if n not in ("normalized_shape", "output_mask")}
+    return {**rest, "first": len(shape) - len(values["normalized_shape"])}
+
+
+@row("native_layer_norm_backward", **{**_GRADIENT, "ulp": 256}, results=("", "", ""),
+     unless=_unless_whole, given=_layer, sample=_layer_sample)  # fmt: skip
+def layer_norm_backward(grad_out, input, first, mean, rstd, weight):
+    return f.layer_norm(grad_out, input, first, mean, rstd, weight)
+
+
+def _unless_counted(values):
+    if values["scale_grad_by_freq"] or values["padding_idx"] >= 0:
+        return "it has no formula for padding_idx and scale_grad_by_freq"
+    is_plain = len(library().shape(values["indices"])) == 1
+    return None if is_plain else "indices is no vector"
+
+
+def _embedding_sample(tensor, rows, columns):
+    return {"grad_output": tensor(rows, columns), "num_weights": 64, "padding_idx": -1,
+            "indices": tensor(rows, dtype="int64", high=64), "scale_grad_by_freq": False,
+            }  # fmt: skip
+
+
+@row("embedding_dense_backward", types=FLOATS, **{**_GRADIENT, "ulp": 64},
+     others={"indices": ("int64",)}, ignored=("padding_idx", "scale_grad_by_freq"),
+     unless=_unless_counted, sample=_embedding_sample)  # fmt: skip
+def embedding_dense_backward(grad_output, indices, num_weights):
+    zeros = tile.zeros([num_weights, grad_output.shape[1]], grad_output.dtype)
+    return tile.index_add(zeros, 0, indices, grad_output)

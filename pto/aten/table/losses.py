@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of losses: of each element, their mean or their sum, as `reduction` says (0, 1, 2)."""
+
+from typing import Any
+
+from pto import language as tile
+from pto.aten.rows import row
+
+_SUM: dict[str, Any] = {"is_sum": True, "ulp": 8, "in_place": False}
+
+
+def _reduced(x, reduction):
+    return x if reduction == 0 else tile.mean(x) if reduction == 1 else tile.sum(x)
+
+
+@row("mse_loss", **_SUM)
+def mse_loss(self, target, reduction=1):
+    return _reduced(tile.square(self - target), reduction)
+
+
+@row("smooth_l1_loss", **_SUM, unless=lambda v: "beta is 0" if not v.get("beta", 1) else None)
+def smooth_l1_loss(self, target, reduction=1, beta=1.0):
+    apart = tile.abs(self - target)
+    below = 0.5 * apart * apart / beta
+    return _reduced(tile.where(apart < beta, below, apart - 0.5 * beta), reduction)
+
+
+@row("huber_loss", **_SUM)
+def huber_loss(self, target, reduction=1, delta=1.0):
+    apart = tile.abs(self - target)
+    beyond = delta * (apart - 0.5 * delta)
+    return _reduced(tile.where(apart <= delta, 0.5 * apart * apart, beyond), reduction)
+
+
+@row("soft_margin_loss", **_SUM)
+def soft_margin_loss(self, target, reduction=1):
+    return _reduced(tile.log1p(tile.exp(-target * self)), reduction)

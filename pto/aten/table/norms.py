@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of softmax and of normalisations."""
+
+from pto import language as tile
+from pto.aten.records import library
+from pto.aten.rows import row
+from pto.formulas import norms as f
+
+
+@row("softmax.int", widens=False, ulp=8, in_place=False)
+def softmax_int(self, dim):
+    return tile.softmax(self, dim)
+
+
+@row("log_softmax.int", widens=False, ulp=4, is_sum=True, in_place=False)
+def log_softmax_int(self, dim):
+    return tile.log_softmax(self, dim)
+
+
+def _unless_widened(values):
+    return "it has no formula for half_to_float" if values["half_to_float"] else None
+
+
+_PLAIN = {
+    "widens": False,
+    "ignored": ("half_to_float",),
+    "unless": _unless_widened,
+    "in_place": False,
+}
+
+
+@row("_softmax", ulp=8, **_PLAIN)
+def softmax(self, dim):
+    return tile.softmax(self, dim)
+
+
+@row("_log_softmax", ulp=4, is_sum=True, **_PLAIN)
+def log_softmax(self, dim):
+    return tile.log_softmax(self, dim)
+
+
+def _unless_shaped(values):
+    """Falls through to ATen, which says what is wrong, where weight or bias do not fit."""
+    wanted = tuple(values["normalized_shape"])
+    shapes = [library().shape(values["input"])[-len(wanted) :]]
+    shapes += [library().shape(values[n]) for n in ("weight", "bias") if values.get(n) is not None]
+    return None if wanted and all(s == wanted for s in shapes) else "the shapes do not fit"
+
+
+def _layer(values):
+    shape = library().shape(values["input"])
+    rest = {n: v for n, v in values.items() if n != "normalized_shape"}
+    return {**rest, "first": len(shape) - len(values["normalized_shape"])}
+
+
+def _layer_sample(tensor, rows, columns):
+    return {"input": tensor(rows, columns), "normalized_shape": [columns], "eps": 1e-5,
+            "weight": tensor(columns), "bias": tensor(columns)}  # fmt: skip
+
+
+@row("native_layer_norm", ulp=8, is_sum=True, in_place=False, results=("", "", ""),
+     unless=_unless_shaped, given=_layer, sample=_layer_sample)  # fmt: skip
+def layer_norm(input, first, weight, bias, eps):
+    return f.layer_norm(input, first, weight, bias, eps)
+
+
+def _unless_grouped(values):
+    shape = library().shape(values["input"])
+    sizes = (values["N"], values["C"], values["group"])
+    vectors = [library().shape(values[n]) for n in ("weight", "bias") if values.get(n) is not None]
+    fits = shape[:2] == sizes[:2] and not shape[1] % sizes[2]
+    return None if fits and all(v == shape[1:2] for v in vectors) else "the shapes do not fit"
+
+
+def _group_sample(tensor, rows, columns):
+    channels = 8
+    return {"input": tensor(rows, channels, columns // channels), "weight": tensor(channels),
+            "bias": tensor(channels), "N": rows, "C": channels, "HxW": columns // channels,
+            "group": 4, "eps": 1e-5}  # fmt: skip
+
+
+@row("native_group_norm", ulp=8, is_sum=True, in_place=False, results=("", "", ""),
+     ignored=("N", "C", "HxW"), unless=_unless_grouped, sample=_group_sample)  # fmt: skip
+def group_norm(input, weight, bias, group, eps):
+    return f.group_norm(input, group, weight, bias, eps)
+
+
+def _unless_inference(values):
+    if values["training"] or values.get("running_mean") is None:
+        return "it has no formula for training"
+    channels = library().shape(values["input"])[1:2]
+    names = ("weight", "bias", "running_mean", "running_var")
+    vectors = [library().shape(values[n]) for n in names if values.get(n) is not None]
+    return None if all(v == channels for v in vectors) else "the shapes do not fit"
+
+
+def _batch_sample(tensor, rows, columns):
+    channels = 8
+    made = {name: tensor(channels) for name in ("weight", "bias", "running_mean")}
+    return {"input": tensor(rows, channels, columns // channels), **made,
+            "running_var": abs(tensor(channels)) + 1, "training": False, "momentum": 0.1,
+            "eps": 1e-5}  # fmt: skip
+
+
+@row("native_batch_norm", ulp=8, is_sum=True, in_place=False, results=("", "", ""),
+     ignored=("training", "momentum"), unless=_unless_inference, sample=_batch_sample)  # fmt: skip
+def batch_norm(input, weight, bias, running_mean, running_var, eps):
+    made = f.batch_norm(input, weight, bias, running_mean, running_var, eps)
+    return made, tile.zeros([0], input.dtype), tile.zeros([0], input.dtype)

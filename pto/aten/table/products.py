@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of products of matrices: operators of the library, or formulas where it has none."""
+
+from typing import Any
+
+from pto import language as tile
+from pto import ops
+from pto.aten.records import library
+from pto.aten.rows import row
+
+_SUM: dict[str, Any] = {"is_sum": True, "ulp": 64, "in_place": False}
+
+
+def _unless_ranks(**ranks: int) -> Any:
+    """Falls through to ATen, which says what is wrong, where a tensor has another rank."""
+
+    def unless(values):  # type: ignore[no-untyped-def]
+        for name, rank in ranks.items():
+            if len(library().shape(values[name])) != rank:
+                return f"{name} has not {rank} axes"
+        return "beta is 0: self is not read" if values.get("beta", 1) == 0 else None
+
+    return unless
+
+
+def _matrices(first, second):
+    def sample(tensor, rows, columns):
+        m = int((rows * columns) ** 0.5)
+        return {first: tensor(m, m), second: tensor(m, m)}
+
+    return sample
+
+
+@row("mm", **_SUM, unless=_unless_ranks(self=2, mat2=2), sample=_matrices("self", "mat2"))
+def mm(self, mat2, out=None):
+    return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
+
+
+def _batches(first, second):
+    def sample(tensor, rows, columns):
+        m = max(1, int((rows * columns / 4) ** 0.5))
+        return {first: tensor(4, m, m), second: tensor(4, m, m)}
+
+    return sample
+
+
+@row("bmm", **_SUM, unless=_unless_ranks(self=3, mat2=3), sample=_batches("self", "mat2"))
+def bmm(self, mat2, out=None):
+    return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
+
+
+def _addmm(tensor, rows, columns):
+    made = _matrices("mat1", "mat2")(tensor, rows, columns)
+    return {"self": tensor(*made["mat1"].shape), **made}
+
+
+@row("addmm", **_SUM, unless=_unless_ranks(mat1=2, mat2=2), sample=_addmm)
+def addmm(self, mat1, mat2, beta=1, alpha=1, out=None):
+    place = {} if out is None else {"out": out}
+    return ops.gemm(mat1, mat2, self, alpha=float(alpha), beta=float(beta), **place)
+
+
+def _baddbmm(tensor, rows, columns):
+    made = _batches("batch1", "batch2")(tensor, rows, columns)
+    return {"self": tensor(*made["batch1"].shape), **made}
+
+
+@row("baddbmm", **_SUM, unless=_unless_ranks(self=3, batch1=3, batch2=3), sample=_baddbmm)
+def baddbmm(self, batch1, batch2, beta=1, alpha=1):
+    return self * beta + tile.matmul(batch1, batch2) * alpha
+
+
+@row("mv", **_SUM, unless=_unless_ranks(self=2, vec=1),
+     sample=lambda t, m, n: {"self": t(m, n), "vec": t(n)})  # fmt: skip
+def mv(self, vec):
+    return tile.sum(self * vec, -1)
+
+
+@row("dot", **_SUM, unless=_unless_ranks(self=1, tensor=1),
+     sample=lambda t, m, n: {"self": t(m * n), "tensor": t(m * n)})  # fmt: skip
+def dot(self, tensor):
+    return tile.sum(self * tensor)
+
+
+@row("outer", "ger", in_place=False, unless=_unless_ranks(self=1, vec2=1),
+     sample=lambda t, m, n: {"self": t(m), "vec2": t(n)})  # fmt: skip
+def outer(self, vec2):
+    return tile.unsqueeze(self, 1) * vec2
+
+
+@row("addr", is_sum=True, ulp=4, unless=_unless_ranks(self=2, vec1=1, vec2=1),
+     sample=lambda t, m, n: {"self": t(m, n), "vec1": t(m), "vec2": t(n)})  # fmt: skip
+def addr(self, vec1, vec2, beta=1, alpha=1):
+    return self * beta + tile.unsqueeze(vec1, 1) * vec2 * alpha

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of reductions: over axes, or over all elements; and of scans along an axis."""
+
+from typing import Any
+
+from pto import language as tile
+from pto.aten.rows import EVERY, FLOATS, NUMBERS, row
+from pto.formulas import reductions as f
+
+_TOTAL: dict[str, Any] = {"types": EVERY, "results": ("total",), "is_sum": True, "ulp": 8,
+                          "in_place": False, "widens": False}  # fmt: skip
+_SUM: dict[str, Any] = {"is_sum": True, "ulp": 8, "in_place": False, "widens": False}
+_EXACT: dict[str, Any] = {"types": NUMBERS, "ulp": 0, "in_place": False}
+_BOOL: dict[str, Any] = {"types": EVERY, "ulp": 0, "in_place": False, "results": ("bool",)}
+
+
+@row("sum.dim_IntList", **_TOTAL)
+def sum_dim(self, dim, keepdim=False):
+    return tile.sum(self, dim, keepdim=keepdim)
+
+
+@row("sum", **_TOTAL)
+def sum_(self):
+    return tile.sum(self)
+
+
+@row("mean.dim", **_SUM)
+def mean_dim(self, dim, keepdim=False):
+    return tile.mean(self, dim, keepdim=keepdim)
+
+
+@row("mean", **_SUM)
+def mean(self):
+    return tile.mean(self)
+
+
+@row("prod.dim_int", **{**_TOTAL, "ulp": 32, "is_sum": False})
+def prod_dim(self, dim, keepdim=False):
+    return tile.prod(self, dim, keepdim=keepdim)
+
+
+@row("prod", **{**_TOTAL, "ulp": 64, "is_sum": False})
+def prod(self):
+    return tile.prod(self)
+
+
+@row("nansum", **{**_SUM, "widens": True})
+def nansum(self, dim=None, keepdim=False):
+    return tile.sum(tile.where(self != self, 0.0, self), dim, keepdim=keepdim)
+
+
+@row("amax", **_EXACT)
+def amax(self, dim=(), keepdim=False):
+    return tile.amax(self, dim, keepdim=keepdim)
+
+
+@row("amin", **_EXACT)
+def amin(self, dim=(), keepdim=False):
+    return tile.amin(self, dim, keepdim=keepdim)
+
+
+@row("max", **_EXACT)
+def max_(self):
+    return tile.amax(self)
+
+
+@row("min", **_EXACT)
+def min_(self):
+    return tile.amin(self)
+
+
+_PAIR = {**_EXACT, "results": ("", "int64")}
+
+
+@row("max.dim", **_PAIR)
+def max_dim(self, dim, keepdim=False):
+    return tile.amax(self, dim, keepdim=keepdim), tile.argmax(self, dim, keepdim=keepdim)
+
+
+@row("min.dim", **_PAIR)
+def min_dim(self, dim, keepdim=False):
+    return tile.amin(self, dim, keepdim=keepdim), tile.argmin(self, dim, keepdim=keepdim)
+
+
+@row("aminmax", **{**_EXACT, "results": ("", "")})
+def aminmax(self, dim=None, keepdim=False):
+    return tile.amin(self, dim, keepdim=keepdim), tile.amax(self, dim, keepdim=keepdim)
+
+
+_PLACE = {**_EXACT, "results": ("int64",)}
+
+
+@row("argmax", **_PLACE)
+def argmax(self, dim=None, keepdim=False):
+    return tile.argmax(self, dim, keepdim=keepdim)
+
+
+@row("argmin", **_PLACE)
+def argmin(self, dim=None, keepdim=False):
+    return tile.argmin(self, dim, keepdim=keepdim)
+
+
+@row("all.dim", "all.dims", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+def all_dim(self, dim=None, keepdim=False):
+    return tile.all(self, dim, keepdim=keepdim)
+
+
+@row("any.dim", "any.dims", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+def any_dim(self, dim=None, keepdim=False):
+    return tile.any(self, dim, keepdim=keepdim)
+
+
+@row("all", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+def all_(self):
+    return tile.all(self)
+
+
+@row("any", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+def any_(self):
+    return tile.any(self)
+
+
+@row("count_nonzero", "count_nonzero.dim_IntList", **{**_EXACT, "results": ("int64",)})
+def count_nonzero(self, dim=None):
+    return tile.count_nonzero(self, dim)
+
+
+@row("logsumexp", **_SUM)
+def logsumexp(self, dim, keepdim=False):
+    return tile.logsumexp(self, dim, keepdim=keepdim)
+
+
+@row("var.correction", **_SUM)
+def var(self, dim=None, correction=None, keepdim=False):
+    return tile.var(self, dim, 1 if correction is None else correction, keepdim)
+
+
+@row("std.correction", **_SUM)
+def std(self, dim=None, correction=None, keepdim=False):
+    return tile.std(self, dim, 1 if correction is None else correction, keepdim)
+
+
+@row("var_mean.correction", **{**_SUM, "results": ("", "")})
+def var_mean(self, dim=None, correction=None, keepdim=False):
+    spread = tile.var(self, dim, 1 if correction is None else correction, keepdim)
+    return spread, tile.mean(self, dim, keepdim=keepdim)
+
+
+@row("std_mean.correction", **{**_SUM, "results": ("", "")})
+def std_mean(self, dim=None, correction=None, keepdim=False):
+    spread = tile.std(self, dim, 1 if correction is None else correction, keepdim)
+    return spread, tile.mean(self, dim, keepdim=keepdim)
+
+
+@row("var.dim", "var", **_SUM)
+def var_dim(self, dim=None, unbiased=True, keepdim=False):
+    return tile.var(self, dim, int(unbiased), keepdim)
+
+
+@row("std.dim", "std", **_SUM)
+def std_dim(self, dim=None, unbiased=True, keepdim=False):
+    return tile.std(self, dim, int(unbiased), keepdim)
+
+
+@row("linalg_vector_norm", **{**_SUM, "widens": True})
+def vector_norm(self, ord=2, dim=None, keepdim=False):
+    return f.vector_norm(self, ord, dim, keepdim)
+
+
+@row("norm.Scalar", **{**_SUM, "widens": True})
+def norm(self, p=2):
+    return f.vector_norm(self, p, None, False)
+
+
+@row("norm.ScalarOpt_dim", **{**_SUM, "widens": True})
+def norm_dim(self, p, dim, keepdim=False):
+    return f.vector_norm(self, 2 if p is None else p, dim, keepdim)
+
+
+@row("frobenius_norm.dim", **{**_SUM, "widens": True})
+def frobenius_norm(self, dim, keepdim=False):
+    return f.vector_norm(self, 2, dim, keepdim)
+
+
+@row("cumsum", types=FLOATS, is_sum=True, ulp=64)
+def cumsum(self, dim):
+    return tile.cumsum(self, dim)
+
+
+@row("cumprod", types=FLOATS, ulp=64)
+def cumprod(self, dim):
+    return tile.cumprod(self, dim)

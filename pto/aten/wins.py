@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of what wins: which rows take calls by themselves, on which kind of machine.
+
+    cell("avx512", "exp", "float32")    # 2.1: the least ratio of ATen's time to ours, or None
+
+`wins.json` has a column for each target; `./dev bench aten --table` measures and writes the cells.
+A cell that nobody measured is ATen's. A row takes over for all sizes or for none, so that a result
+does not depend on the batch: its least ratio over all measured sizes has to be 1 at least. Types,
+ranks and strides decide beside it: dense tensors in order of their axes, of one shape where the
+row was measured so, and reductions along the last axis.
+"""
+
+import functools
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pto import _core
+from pto.aten.binding import Bound
+from pto.aten.records import library
+from pto.config import config
+
+TABLE = Path(__file__).with_name("wins.json")
+Cells = dict[str, dict[str, dict[str, float]]]  # target, overload, element type
+_UNMEASURED = "nobody has measured on this kind of machine whether it is faster; ask for slot=0"
+
+
+@functools.lru_cache(maxsize=8)
+def _target(asked: str) -> str:
+    flags = _core.target_flags()
+    return "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else "portable"
+
+
+def target() -> str:
+    """The column of this machine, or of config.target."""
+    return _target(config.target)
+
+
+@functools.cache
+def table() -> Cells:
+    """The table of the package."""
+    return json.loads(TABLE.read_text()) if TABLE.exists() else {}
+
+
+def measured_file() -> Path:
+    """Where pto.aten.measure() writes the cells of this machine, see measuring.py."""
+    folder = config.cache_dir or os.path.expanduser("~/.cache/openpto")
+    return Path(os.environ.get("XDG_CACHE_HOME", "") or folder) / "aten_wins.json"
+
+
+@functools.cache
+def own() -> Cells:
+    """The cells that were measured on this machine; none where nobody did."""
+    file = measured_file()
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def cell(target: str, overload: str, kind: str) -> float | None:
+    """The least ratio of ATen's time to the row's over all sizes; None where nobody measured."""
+    cells = own() if config.measured and own().get(target, {}).get(overload) else table()
+    return cells.get(target, {}).get(overload, {}).get(kind)
+
+
+def why_not(overload: str) -> Callable[[Bound], str | None]:
+    """Why a call that asks for no slot is ATen's though the row takes it."""
+
+    def waits(bound: Bound) -> str | None:
+        arrays = {n: v for n, v in bound.values.items() if library().dense_type(v)}
+        for name, value in arrays.items():
+            if not library().is_contiguous(value):
+                return f"{name} is not in the order of its axes, which nobody has measured"
+        first = next(iter(arrays.values()), None)
+        kind = library().dense_type(first) if first is not None else None
+        ratio = cell(target(), overload, kind) if kind else None
+        if ratio is None:
+            return _UNMEASURED
+        if ratio < 1:
+            return f"ATen is faster at one of the measured sizes: {ratio:.2f} of our time"
+        return _along_other_axes(bound.values, arrays)
+
+    return waits
+
+
+def _along_other_axes(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> str | None:
+    """Why a call is not as those that were measured: another axis, or shapes that broadcast."""
+    rank = max(len(library().shape(one)) for one in arrays.values())
+    given = values.get("dim")
+    axes = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    if any(axis not in (-1, rank - 1) for axis in axes):
+        return "only the last axis was measured"
+    if set(arrays) <= {"self", "other", "end", "weight", "tensor1", "tensor2", "exponent"}:
+        shapes = {library().shape(one) for one in arrays.values()}
+        if len(shapes) > 1:
+            return "shapes that broadcast were not measured"
+    return None

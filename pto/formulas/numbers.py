@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of numbers, element by element; their errors are in ULP of the result."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pto import language as tile
+from pto.language.tensor import Tensor
+
+
+def is_negative(x: Tensor) -> Tensor:
+    """Whether a number is below 0, -0 too; not a NaN, whose sign is not read."""
+    return tile.where(x == 0, 1 / x, x) < 0
+
+
+def copysign(x: Tensor, y: Any) -> Tensor:
+    """x with the sign of y, a tensor or a number."""
+    size = tile.abs(x)
+    if not isinstance(y, Tensor):
+        return -size if math.copysign(1, y) < 0 else size
+    return tile.where(is_negative(y), -size, size)
+
+
+def is_infinite(x: Tensor, above: bool = True, below: bool = True) -> Tensor:
+    """Whether x is one of the infinities that are asked for."""
+    if above and below:
+        return tile.isinf(x)
+    return x == math.inf if above else x == -math.inf if below else x != x
+
+
+def times_unless_zero(x: Any, function: Callable[[Tensor], Tensor], y: Any) -> Tensor:
+    """x * function(y), 0 where x is 0, NaN where y is."""
+    y = y if isinstance(y, Tensor) and not y.weak else tile.full_like(x, y)
+    x = x if isinstance(x, Tensor) and not x.weak else tile.full_like(y, x)
+    found = tile.where(x == 0, 0.0, x * function(y))
+    return tile.where(y != y, math.nan, found)
+
+
+def hypot(x: Tensor, y: Any) -> Tensor:
+    """The root of x * x + y * y, where no square overflows or vanishes (2 ULP)."""
+    a, b = tile.abs(x), tile.abs(y)
+    large, small = tile.maximum(a, b), tile.minimum(a, b)
+    ratio = small / tile.where(large == 0, 1.0, large)
+    found = large * tile.sqrt(1 + ratio * ratio)
+    return tile.where((a == math.inf) | (b == math.inf), math.inf, found)
+
+
+def logaddexp2(x: Tensor, y: Tensor) -> Tensor:
+    """The logarithm by base 2 of 2^x + 2^y, without overflow."""
+    most, apart = tile.maximum(x, y), tile.abs(x - y)
+    beyond = tile.log1p(tile.exp2(-apart)) * (1 / math.log(2))
+    return most + tile.where(x == y, 1.0, beyond)
+
+
+# erfc(x) exp(x^2) for x > 0, a Chebyshev series in t = 1 / (1 + x / 2) (Numerical Recipes 6.2.2).
+_ERFC = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398,
+         1.48851587, -0.82215223, 0.17087277)  # fmt: skip
+
+
+def erfc(x: Tensor) -> Tensor:
+    """1 - erf(x), in f32: near 1 from erf, beyond from a series for exp(x^2) erfc(x)."""
+    size = tile.minimum(tile.abs(x), 12.0)
+    t = 1 / (1 + 0.5 * size)
+    series = 0.0
+    for coefficient in reversed(_ERFC):
+        series = coefficient + t * series
+    front = tile.trunc(size * 16) * (1 / 16)  # its square is exact
+    rest = (size - front) * (size + front)
+    tail = t * tile.exp(-front * front) * tile.exp(series - rest)
+    found = tile.where(size < 0.5, 1 - tile.erf(size), tail)
+    return tile.where(x < 0, 2 - found, tile.where(x != x, x, found))
