@@ -2,6 +2,7 @@
 """./dev bench [CASE...] [--size ROWSxCOLUMNS] [--threads N] [--json FILE] [--list]"""
 
 import argparse
+import functools
 import importlib
 import importlib.util
 import json
@@ -10,6 +11,7 @@ import sys
 import torch
 
 from bench import (
+    aten,
     aten_calls,
     busy_core,
     calls,
@@ -59,6 +61,7 @@ PROGRAMS = {
     "tasks": tasks.run,
     "language_programs": language_programs.run,
     "host_tasks": host_tasks.run,
+    "aten": aten.run,
 }
 
 SHARES = dict.fromkeys(("gemm", "few_rows", "linear"), report.PRODUCTS)
@@ -83,6 +86,8 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, action="append", help="only this many threads")
     parser.add_argument("--rounds", type=int, default=0, help="samples a contender, at least 10")
     parser.add_argument("--json", help="write one JSON line per measurement to this file")
+    parser.add_argument("--row", action="append", help="aten: only this row, as add.Tensor")
+    parser.add_argument("--table", action="store_true", help="aten: write the table of what wins")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     chosen = parser.parse_args(argv)
     known = [*CASES, *PROGRAMS, *GROUPS]
@@ -90,7 +95,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     for name in chosen.case:
         if name not in known:
             parser.error(f"no case is named {name!r}; there are: {', '.join(known)}")
-    if chosen.rounds and chosen.rounds < 10:
+    if chosen.rounds and chosen.rounds < 10 and chosen.case != ["aten"]:
         parser.error(f"--rounds {chosen.rounds}: a median of fewer than 10 samples says little")
     return chosen
 
@@ -128,6 +133,11 @@ def main(argv: list[str]) -> int:
         print("\n".join([*CASES, *PROGRAMS, *GROUPS]))
         return 0
     outcomes: list[Outcome] = []
+    programs = PROGRAMS | {
+        "aten": functools.partial(
+            aten.run, chosen.row or (), chosen.rounds or 9, chosen.threads or (1,), chosen.table
+        )
+    }
     names = chosen.case or [*CASES, *PROGRAMS]
     if any(n in TABLE for n in names):
         print(f"{len(kernels.KERNELS)} kernels; a ratio is the other's time over ours\n")
@@ -138,7 +148,7 @@ def main(argv: list[str]) -> int:
             header = SHARES[name].header
             print(header, flush=True)
         if name in PROGRAMS:
-            outcomes.append(Outcome(PROGRAMS[name]()))
+            outcomes.append(Outcome(programs[name]()))
         else:
             outcomes += run_case(name, chosen)
     print("\n" + "\n".join(report.summary(outcomes)))

@@ -16,8 +16,10 @@ from typing import Any
 
 from pto.aten.choice import chosen, on_change, restrict
 from pto.aten.face import Family, Overload, explain, family
+from pto.aten.measuring import measure
 from pto.aten.records import Argument, Record, library
 from pto.aten.schemas import Differences, differences
+from pto.aten.shadow import load_call, shadow
 
 __all__ = [
     "Argument",
@@ -27,8 +29,11 @@ __all__ = [
     "Record",
     "differences",
     "explain",
+    "load_call",
+    "measure",
     "names",
     "restrict",
+    "shadow",
 ]
 
 

@@ -19,6 +19,7 @@ from pto.aten.binding import Bound, bind
 from pto.aten.choice import chosen
 from pto.aten.implementations import (
     Implementation,
+    beside,
     choose,
     implementations,
     is_contested,
@@ -30,7 +31,8 @@ from pto.errors import UnknownAttribute, nearest
 
 def run(bound: Bound, like: Any = None, slot: int | None = None) -> Any:
     """Runs a bound call in the lowest slot that takes it."""
-    return choose(bound, slot).run(bound, like)
+    one, looks_on = choose(bound, slot), beside.get()
+    return looks_on(one, bound, like) if looks_on else one.run(bound, like)
 
 
 class Overload:

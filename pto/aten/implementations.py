@@ -8,6 +8,7 @@ prints; one that fails raises, and no other is tried.
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ class Implementation:
     """`refuses` gives the reason why it does not take a call, or None; `run` takes it.
 
     `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where it has
-    none. `waits(bound)` says why only a call that asks for the slot gets it, or None.
+    none. `waits(bound)` says why only a call that asks for the slot gets it, or None; `may_win()`
+    whether there is a call for which it says None.
     """
 
     slot: int
@@ -32,6 +34,7 @@ class Implementation:
     refuses: Callable[[Bound], str | None]
     run: Callable[[Bound, Any], Any]
     waits: Callable[[Bound], str | None] | None = None
+    may_win: Callable[[], bool] = lambda: True
 
     def reason(self, bound: Bound, slot: int | None = None) -> str | None:
         """Why it does not run a call that asks for this slot, or for none."""
@@ -42,6 +45,10 @@ class Implementation:
         return f"{self.slot} {self.name}"
 
 
+# Runs the chosen implementation in the place of `run`, where somebody looks on: see shadow.py.
+beside: ContextVar[Callable[[Implementation, Bound, Any], Any] | None] = ContextVar(
+    "beside", default=None
+)
 _ours: dict[str, list[Implementation]] = {}
 on_change: list[Callable[[str], None]] = []  # called with the full name that got an implementation
 
@@ -63,13 +70,23 @@ def implement(full_name: str, implementation: Implementation) -> None:
         )
     taken.append(implementation)
     taken.sort(key=lambda one: one.slot)
+    _tell(full_name)
+
+
+def _tell(full_name: str) -> None:
     for told in on_change:
         told(full_name)
 
 
+def tell_all() -> None:
+    """Says that any of ours may win now where it did not before, or the other way round."""
+    for full_name in _ours:
+        _tell(full_name)
+
+
 def is_contested(record: Record) -> bool:
     """Whether one of ours may take a call that asks for no slot."""
-    return any(not one.waits for one in _ours.get(record.full_name, ()))
+    return any(one.may_win() for one in _ours.get(record.full_name, ()))
 
 
 def implementations(record: Record) -> Sequence[Implementation]:

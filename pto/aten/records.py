@@ -139,6 +139,10 @@ class Library(Protocol):
         """Whether the elements of an array lie one behind the other."""
         ...
 
+    def copied(self, value: Any) -> Any:
+        """A copy of an array, of the same kind, sizes and order."""
+        ...
+
     def as_numpy(self, value: Any) -> Any:
         """An array as NumPy's, over the same memory where it can be."""
         ...

@@ -22,7 +22,7 @@ from typing import Any
 from pto.aten.binding import Bound
 from pto.aten.implementations import Implementation, implement
 from pto.aten.records import Record, library
-from pto.aten.wins import why_not
+from pto.aten.wins import may_win, why_not
 from pto.language.dtypes import dtype, f32
 from pto.language.jit import jit
 from pto.language.tensor import Tensor
@@ -246,13 +246,20 @@ def forms(one: Row) -> list[str]:
     return found
 
 
+_row_of: dict[str, Row] = {}
+
+
+def row_of(full_name: str) -> Row | None:
+    """The row that serves an overload, of whatever form."""
+    return _row_of.get(full_name)
+
+
 def install(rows: Mapping[str, Row]) -> None:
     """Puts rows into their slot, for all their forms."""
     for one in rows.values():
         for full in forms(one):
-            implement(
-                full,
-                Implementation(
-                    SLOT, "tile", "cpu", one.refuses, one.run, why_not(one.base or one.overload)
-                ),
-            )
+            _row_of[full] = one
+            measured = one.base or one.overload
+            ours = Implementation(SLOT, "tile", "cpu", one.refuses, one.run, why_not(measured),
+                                  may_win(measured))  # fmt: skip
+            implement(full, ours)

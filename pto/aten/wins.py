@@ -83,6 +83,16 @@ def why_not(overload: str) -> Callable[[Bound], str | None]:
     return waits
 
 
+def may_win(overload: str) -> Callable[[], bool]:
+    """Whether a cell of the overload says that its row is faster, on any target."""
+
+    def found() -> bool:
+        columns = [*table().values(), *own().values()]
+        return any(ratio >= 1 for one in columns for ratio in one.get(overload, {}).values())
+
+    return found
+
+
 def _along_other_axes(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> str | None:
     """Why a call is not as those that were measured: another axis, or shapes that broadcast."""
     rank = max(len(library().shape(one)) for one in arrays.values())

@@ -157,6 +157,11 @@ def shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if hasattr(value, "shape") else tuple(tensor(value).shape)
 
 
+def copied(value: Any) -> Any:
+    """A copy of an array, of the same kind, sizes and order."""
+    return value.copy("K") if isinstance(value, np.ndarray) else tensor(value).clone()
+
+
 def is_contiguous(value: Any) -> bool:
     """Whether the elements of an array lie one behind the other."""
     if isinstance(value, np.ndarray):

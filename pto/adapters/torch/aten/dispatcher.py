@@ -31,6 +31,7 @@ class Dispatcher:
     is_same = staticmethod(arrays.is_same)
     shape = staticmethod(arrays.shape)
     is_contiguous = staticmethod(arrays.is_contiguous)
+    copied = staticmethod(arrays.copied)
     as_tensors = staticmethod(calls.as_tensors)
 
     def as_numpy(self, value: Any) -> Any:

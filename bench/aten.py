@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev bench aten [--row ROW] [--threads N] [--rounds N] [--table]: our rows against ATen's calls.
+
+Every row in f32 and bf16, from 16 KB to 64 MB a tensor, with a fresh result and with `out`, beside
+the dispatcher's own call. A line says the least ratio of ATen's time to ours, the geometric mean,
+and where the least one was; a row takes over where that is 1 at least. One that does not counts as
+1.0 in the mean over all. `--table` writes the cells of this target to pto/aten/wins.json; set
+PTO_TARGET for another, in which case ATen is asked for the same by ATEN_CPU_CAPABILITY.
+"""
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from pto.aten import wins
+from pto.aten.measuring import SIZES, Found, measured, rounded_down
+from pto.aten.records import library
+from pto.aten.rows import Row
+from pto.bench.peers import set_threads
+
+KINDS = ("float32", "bfloat16")
+
+
+def rows_of(names: Sequence[str]) -> list[Row]:
+    """The rows of these overloads or names; all of them, without other names of one."""
+    library()
+    from pto.aten.table import ROWS
+
+    own = [row for row in ROWS.values() if not row.base]
+    wanted = [r for r in own if r.overload in names or r.overload.partition(".")[0] in names]
+    return wanted if names else own
+
+
+def geometric(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def line(found: Sequence[Found]) -> str:
+    least = min(found, key=lambda one: one.ratio)
+    ratios = [one.ratio for one in found]
+    where = f"{least.bytes >> 10} KB{' out' if least.with_out else ''}"
+    small = [one for one in found if one.bytes == SIZES[0] and not one.with_out]
+    micros = f"{small[0].ours_s * 1e6:.1f}/{small[0].aten_s * 1e6:.1f}" if small else "-"
+    verdict = "ours" if least.ratio >= 1 else "ATen's"
+    return (
+        f"{found[0].overload:32} {found[0].kind:9} {least.ratio:6.2f} {geometric(ratios):6.2f}"
+        f"  {verdict:7} least at {where:14} 16 KB: {micros} us"
+    )
+
+
+def summary(ratios: dict[tuple[str, str], list[float]]) -> list[str]:
+    """How many rows take over, their mean, and the mean over all."""
+    lines = []
+    for kind in KINDS:
+        mine = [r for (_, k), r in ratios.items() if k == kind]
+        taken = [geometric(r) for r in mine if min(r) >= 1]
+        if mine:
+            over = geometric(taken) if taken else 1.0
+            all_ = (sum(taken) + len(mine) - len(taken)) / len(mine)
+            lines.append(
+                f"{kind}: {len(taken)} of {len(mine)} rows take over, geometric mean {over:.2f}x;"
+                f" mean over all {all_:.2f}x"
+            )
+    return lines
+
+
+def _with_threads(row: Row, kind: str, rounds: int, threads: int) -> list[Found]:
+    set_threads(threads)
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    return list(measured(row, kind, rounds=rounds, clock=clock))
+
+
+def run(
+    names: Sequence[str] = (), rounds: int = 9, threads: Sequence[int] = (1,), writes: bool = False
+) -> list[Any]:
+    """Measures and prints; writes the cells where asked to."""
+    column = wins.target()
+    print(f"{column}, ATen with {torch.backends.cpu.get_cpu_capability()}, {threads} threads")
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for row in rows_of(names):
+        for kind in (k for k in KINDS if k in row.types):
+            try:
+                found = [f for n in threads for f in _with_threads(row, kind, rounds, n)]
+            except Exception as error:  # the others are measured
+                print(f"WRONG: {row.overload} {kind}: {str(error).splitlines()[0]}", flush=True)
+                continue
+            ratios[row.overload, kind] = [one.ratio for one in found]
+            print(line(found), flush=True)
+    print("\n".join(summary(ratios)))
+    if writes:
+        cells = {t: {n: dict(c) for n, c in col.items()} for t, col in wins.table().items()}
+        for (name, kind), several in ratios.items():
+            own = cells.setdefault(column, {}).setdefault(name, {})
+            own[kind] = rounded_down(min(several))
+        wins.TABLE.write_text(json.dumps(cells, indent=1, sort_keys=True) + "\n")
+        wins.table.cache_clear()
+    return []

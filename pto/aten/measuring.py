@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures rows against ATen's same calls, and keeps what wins on this machine.
+
+    for found in measured(ROWS["exp"], "float32", sizes): found.bytes, found.ratio
+    pto.aten.measure()            # at most 2 minutes; used where pto.config.measured is True
+
+Ours is the row's program, ATen's the dispatcher's own call, on the same tensors of one process, in
+turn; a time is the least of all rounds. Results are compared before: a row that is too far from
+ATen is an error.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pto.aten import samples
+from pto.aten.distance import apart
+from pto.aten.implementations import tell_all
+from pto.aten.records import Record, library
+from pto.aten.rows import Row, forms
+from pto.aten.wins import Cells, cell, measured_file, own, target
+from pto.errors import Failure, InvalidValue, nearest
+
+COLUMNS = 1024
+SIZES = (16 << 10, 256 << 10, 4 << 20, 64 << 20)  # bytes of a tensor
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8, "int64": 8}
+CHECKED = 4 << 20  # bytes of a tensor up to which results are compared
+TOO_LONG_S = 0.25  # a call that takes longer is not measured at larger sizes
+_MINUTES = 2
+
+
+@dataclass(frozen=True)
+class Found:
+    """The seconds of one call; `with_out` says whether its result had a place."""
+
+    overload: str
+    kind: str
+    bytes: int
+    with_out: bool
+    ours_s: float
+    aten_s: float
+
+    @property
+    def ratio(self) -> float:
+        """ATen's time over ours."""
+        return self.aten_s / self.ours_s
+
+
+def measured(
+    row: Row, kind: str, sizes: Sequence[int] = SIZES, rounds: int = 9,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[Found]:  # fmt: skip
+    """Both calls of a row at each size, without and with `out`.
+
+    A clock of one thread's own time leaves out what other programs take of a shared machine.
+    """
+    for size in sizes:
+        rows = max(1, size // BYTES[kind] // COLUMNS)
+        given = samples.arguments(row, rows, COLUMNS, kind)
+        given = {name: library().as_tensors(value) for name, value in given.items()}
+        longest = 0.0
+        for with_out in (False, True):
+            pair = _calls(row, given, with_out, size <= CHECKED and not with_out)
+            if pair is None:
+                continue
+            ours, aten = interleaved(*pair, rounds, clock)
+            longest = max(longest, ours, aten)
+            yield Found(row.overload, kind, size, with_out, ours, aten)
+        if longest > TOO_LONG_S:
+            return
+
+
+def _calls(
+    row: Row, given: dict[str, Any], with_out: bool, is_checked: bool
+) -> tuple[Callable, Callable] | None:
+    """Our call and ATen's, compared; None where the row has no form with `out`."""
+    records = [record_of(full) for full in forms(row)]
+    want = records[0].handle(**given)
+    values = row.given(given) if row.given else given
+    values = {n: v for n, v in values.items() if n in row.parameters}
+    if row.is_compiled:
+        values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+    found = apart(row, given, row.program(**values), want) if is_checked else 0
+    if isinstance(found, str) or found > row.ulp:
+        raise Failure(
+            f"the row of {row.overload} is {found} from ATen's result",
+            f"it says {row.ulp} units of the last place",
+            "mend the formula: tests/test_aten_rows.py shows the case",
+        )
+    if not with_out:
+        return lambda: row.program(**values), lambda: records[0].handle(**given)
+    twin = next((r for r in records if r.outputs), None)
+    places = want if isinstance(want, tuple | list) else (want,)
+    if twin is None or not all(0 not in library().shape(p) for p in places):
+        return None
+    names = [a.name for a in twin.outputs]
+    theirs = {**given, **dict(zip(names, places, strict=True))}
+    place = places[0] if len(places) == 1 else tuple(places)
+    return lambda: row.program(**values, out=place), lambda: twin.handle(**theirs)
+
+
+def record_of(full_name: str) -> Record:
+    """The record of "add.Tensor"."""
+    name, _, variant = full_name.partition(".")
+    return next(r for r in library().records(name) if r.overload == variant)
+
+
+def interleaved(
+    ours: Callable, aten: Callable, rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, float]:
+    """The least seconds of a call of each, taken in turn; short calls are repeated."""
+    once = max(_seconds(ours, 1, clock), _seconds(aten, 1, clock))
+    calls = max(1, min(200, int(0.001 / max(once, 1e-7))))
+    best = [float("inf"), float("inf")]
+    for _ in range(rounds if once < 0.1 else 3):
+        for place, function in enumerate((ours, aten)):
+            best[place] = min(best[place], _seconds(function, calls, clock) / calls)
+    return best[0], best[1]
+
+
+def _seconds(function: Callable, calls: int, clock: Callable[[], float]) -> float:
+    begin = clock()
+    for _ in range(calls):
+        function()
+    return clock() - begin
+
+
+def rounded_down(ratio: float) -> float:
+    """A cell of the table: two digits, never more than was measured."""
+    return int(ratio * 100) / 100
+
+
+def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloat16")) -> Cells:
+    """Measures rows on this machine for at most 2 minutes, and prints which calls change hands.
+
+    `names` are overloads; all rows where none is given, as far as the time allows. The cells go to
+    a file in the cache folder, which counts where pto.config.measured is True.
+    """
+    from pto.aten.table import ROWS
+
+    unknown = [name for name in names if name not in ROWS]
+    if unknown:
+        raise InvalidValue(
+            f"measure: there is no row of {unknown[0]}",
+            nearest(unknown[0], ROWS),
+            "name overloads that have a row, as add.Tensor",
+        )
+    until, column, cells = time.monotonic() + 60 * _MINUTES, target(), dict(own())
+    mine = {name: dict(found) for name, found in cells.get(column, {}).items()}
+    todo = [ROWS[n] for n in names] if names else [r for r in ROWS.values() if not r.base]
+    for row in todo:
+        for kind in (k for k in kinds if k in row.types):
+            if time.monotonic() > until:
+                break
+            ratios = [found.ratio for found in measured(row, kind, SIZES[:3], rounds=3)]
+            before, now = cell(column, row.overload, kind), rounded_down(min(ratios))
+            mine.setdefault(row.overload, {})[kind] = now
+            if ((before or 0) >= 1) != (now >= 1):
+                whose = "ours" if now >= 1 else "ATen's"
+                print(f"{row.overload} {kind}: now {whose}, {now:.2f} of ATen's time over ours")
+    cells[column] = mine
+    file = measured_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(cells, indent=1, sort_keys=True))
+    own.cache_clear()
+    tell_all()
+    return cells

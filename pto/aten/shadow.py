@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen beside our kernels: the first call that leaves its tolerance, with its arguments in a file.
+
+    with pto.aten.shadow(["exp", "add"]) as seen:        # names; none: every name
+        model(x)
+    seen.calls, seen.first                   # 120, None or Departure("exp", 3.2, 2, "...npz")
+    overload, values = pto.aten.load_call(seen.first.file)
+    overload(**values, slot=0)
+
+Calls of pto.aten that one of our slots runs are made a second time by ATen, on copies; results stay
+ours. A warning names the first call that is too far from ATen. The file is NumPy's .npz: nothing in
+it is run when it is loaded. Thread safety: a shadow sees the calls of its own thread.
+"""
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pto.aten.binding import Bound
+from pto.aten.distance import apart
+from pto.aten.face import Overload, family
+from pto.aten.implementations import ATEN, Implementation, beside
+from pto.aten.records import library
+from pto.aten.rows import row_of
+from pto.errors import InvalidValue, MissingFile
+
+_DESCRIPTION = "call"  # the member of the file that is no array
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A call that is too far from ATen: how far in units of the last place, or what differs."""
+
+    overload: str
+    distance: float | str
+    tolerance: float
+    file: str
+
+
+@dataclass
+class Shadow:
+    """The calls that were made twice so far, and the first one that left its tolerance."""
+
+    names: frozenset[str]
+    tolerance: float | None
+    folder: Path
+    calls: int = 0
+    first: Departure | None = field(default=None)
+
+    def run(self, one: Implementation, bound: Bound, like: Any) -> Any:
+        """Runs the implementation, and ATen where the name is asked for."""
+        record = bound.record
+        row = row_of(record.full_name)
+        known = {record.name, record.name.removesuffix("_"), record.full_name}
+        is_asked = not self.names or known & self.names
+        if one.slot == ATEN or row is None or not is_asked or self.first is not None:
+            return one.run(bound, like)
+        before = {name: _copy(value) for name, value in bound.values.items()}
+        made = one.run(bound, like)
+        again = {name: _copy(value) for name, value in before.items()}
+        self.calls += 1
+        found = apart(row, before, made, library().call(record, again, like))
+        tolerance = row.ulp if self.tolerance is None else self.tolerance
+        if isinstance(found, str) or found > tolerance:
+            file = self.folder / f"{record.full_name}_{os.getpid()}_{self.calls}.npz"
+            save_call(file, record.full_name, before)
+            self.first = Departure(record.full_name, found, tolerance, str(file))
+            warnings.warn(
+                f"{record.full_name} is {found} from ATen's result, {tolerance} is its tolerance;"
+                f" pto.aten.load_call({str(file)!r}) has its arguments",
+                stacklevel=5,
+            )
+        return made
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_copy(one) for one in value]
+    return library().copied(value) if library().dense_type(value) is not None else value
+
+
+@contextmanager
+def shadow(
+    names: Sequence[str] = (), tolerance: float | None = None, folder: str | os.PathLike = ""
+) -> Iterator[Shadow]:
+    """Runs ATen beside our kernels in the block, for these names or overloads, or for all.
+
+    `tolerance` is in units of the last place; each row's own unless given. The arguments of the
+    first call that leaves it go to the folder, a temporary one unless given.
+    """
+    for name in names:
+        family(name.partition(".")[0])
+    if tolerance is not None and not tolerance >= 0:
+        raise InvalidValue(
+            f"shadow: tolerance is {tolerance}",
+            "it counts units of the last place",
+            "pass 0 or more, or leave it out for each row's own",
+        )
+    place = Path(folder) if folder else Path(tempfile.gettempdir())
+    seen = Shadow(frozenset(names), tolerance, place)
+    token = beside.set(seen.run)
+    try:
+        yield seen
+    finally:
+        beside.reset(token)
+
+
+def save_call(file: str | os.PathLike, full_name: str, values: dict[str, Any]) -> None:
+    """Writes the arguments of a call of an overload."""
+    arrays: dict[str, np.ndarray] = {}
+    plain: dict[str, Any] = {}
+    for name, value in values.items():
+        several = value if isinstance(value, list) else [value]
+        if not any(library().dense_type(one) is not None for one in several):
+            is_plain = isinstance(value, bool | int | float | str | list | None)
+            plain[name] = value if is_plain else str(value).removeprefix("torch.")
+            continue
+        for place, one in enumerate(several):
+            array = library().as_numpy(one)
+            key = f"{name}:{place if isinstance(value, list) else ''}:{array.dtype.name}"
+            arrays[key] = _storable(array)
+    text = json.dumps({"overload": full_name, "values": plain})
+    np.savez(file, **arrays, **{_DESCRIPTION: np.array(text)})
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """The array as a type that NumPy stores: bf16 as the integers of its bits."""
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+def load_call(file: str | os.PathLike) -> tuple[Overload, dict[str, Any]]:
+    """The overload and the arguments of a saved call, its arrays NumPy's."""
+    if not Path(file).exists():
+        raise MissingFile(
+            f"the saved call {file}", "there is no such file", "pass the file of a Departure"
+        )
+    with np.load(file, allow_pickle=False) as stored:
+        described = json.loads(str(stored[_DESCRIPTION]))
+        values, lists = dict(described["values"]), {}
+        for key in (one for one in stored.files if one != _DESCRIPTION):
+            name, place, kind = key.split(":")
+            array = stored[key]
+            if kind == "bfloat16":
+                import ml_dtypes
+
+                array = array.view(ml_dtypes.bfloat16)
+            if place:
+                lists.setdefault(name, {})[int(place)] = array
+            else:
+                values[name] = array
+    for name, several in lists.items():
+        values[name] = [several[i] for i in sorted(several)]
+    name, _, variant = described["overload"].partition(".")
+    return family(name).overloads[variant or "default"], values
+

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.aten.shadow and pto.aten.measure: what they see, save, print and write."""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+import pto.aten
+from pto.aten import measuring, wins
+from pto.aten.rows import _row_of
+from pto.config import config
+
+x = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
+
+
+def test_a_shadow_sees_our_calls_and_keeps_quiet_where_they_are_near_aten():
+    with pto.aten.shadow(["exp", "add"]) as seen:
+        pto.aten.exp(x, slot=0)
+        pto.aten.add(torch.ones(3), 2, slot=0)
+        pto.aten.add_(x.copy(), 2, slot=0)
+        pto.aten.log(x + 3, slot=0)  # another name
+        pto.aten.exp(x, slot=8)  # ATen itself
+    assert seen.calls == 3 and seen.first is None
+    pto.aten.exp(x, slot=0)
+    assert seen.calls == 3
+
+
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
+def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again(
+    kind, monkeypatch, tmp_path
+):
+    wrong = dataclasses.replace(_row_of["exp"], formula=lambda self: pto.exp(self) * 1.5)
+    monkeypatch.setitem(_row_of["exp"].__dict__, "program", wrong.program)
+    given = x.astype(kind)
+    with pytest.warns(UserWarning, match="exp is .* from ATen's result"):  # noqa: SIM117
+        with pto.aten.shadow(folder=tmp_path) as seen:
+            pto.aten.exp(given, slot=0)
+            pto.aten.exp(given, slot=0)
+    assert seen.calls == 1 and seen.first.overload == "exp" and seen.first.distance > 1
+    overload, values = pto.aten.load_call(seen.first.file)
+    assert overload.record.full_name == "exp" and values["self"].tobytes() == given.tobytes()
+
+
+def test_lists_numbers_and_types_of_a_saved_call_come_back(tmp_path):
+    file = tmp_path / "call.npz"
+    pto.aten.shadow  # the operator surface is loaded
+    from pto.aten.shadow import save_call
+
+    values = {"tensors": [x, x * 2], "dim": -1}
+    save_call(file, "cat", values)
+    overload, found = pto.aten.load_call(file)
+    assert np.array_equal(overload(**found), pto.aten.cat([x, x * 2], -1))
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        pto.aten.load_call(tmp_path / "other.npz")
+    with pytest.raises(ValueError, match="tolerance is -1"):
+        pto.aten.shadow(tolerance=-1).__enter__()
+    with pytest.raises(AttributeError, match="no operator nothing"):
+        pto.aten.shadow(["nothing"]).__enter__()
+
+
+@pytest.fixture
+def cells(monkeypatch, tmp_path):
+    """A table of what wins, and a file of this machine, that no other test sees."""
+    monkeypatch.setattr(wins, "measured_file", lambda: tmp_path / "cells.json")
+    monkeypatch.setattr(measuring, "measured_file", lambda: tmp_path / "cells.json")
+    monkeypatch.setattr(wins, "table", lambda: table)
+    wins.own.cache_clear()
+    table = {wins.target(): {"exp": {"float32": 1.5}, "log": {"float32": 0.5}}}
+    yield table
+    wins.own.cache_clear()
+    config.measured = False
+
+
+def test_the_table_decides_who_takes_a_call(cells):
+    wide = torch.rand(8, 8)
+    assert "chosen: slot 0 tile" in pto.aten.explain("exp", x)
+    assert "chosen: slot 0 tile" in pto.aten.explain("exp.out", x, out=x.copy())
+    assert "not slot 0 tile: ATen is faster" in pto.aten.explain("log", x)
+    assert "nobody has measured" in pto.aten.explain("sin", x)
+    assert "nobody has measured" in pto.aten.explain("exp", x.astype(np.float64))
+    assert "order of its axes" in pto.aten.explain("exp", wide.T)
+    config.target = "avx2"
+    try:
+        if wins.target() not in cells:
+            assert "nobody has measured" in pto.aten.explain("exp", x)
+    finally:
+        config.target = ""
+
+
+def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys, monkeypatch):
+    monkeypatch.setattr(measuring, "SIZES", (16 << 10,) * 3)
+    found = pto.aten.measure(["exp", "log"], kinds=["float32"])
+    ratio = found[wins.target()]["log"]["float32"]
+    assert wins.measured_file().exists() and ratio > 0
+    printed = capsys.readouterr().out
+    assert ("log float32: now ours" in printed) == (ratio >= 1)
+    assert wins.cell(wins.target(), "log", "float32") == 0.5
+    config.measured = True
+    assert wins.cell(wins.target(), "log", "float32") == ratio
+    with pytest.raises(TypeError, match="config.measured is 1"):
+        config.measured = 1
+    with pytest.raises(ValueError, match="no row of nothing"):
+        pto.aten.measure(["nothing"])
