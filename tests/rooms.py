@@ -41,7 +41,7 @@ MAY_USE = {
 BUDGETS = {
     "abi": 850,
     "adapters": 13900,
-    "aten": 1950,
+    "aten": 2100,
     "base": 1500,
     "bench": 1224,
     "bindings": 4970,

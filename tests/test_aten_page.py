@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The blocks of docs/aten.md run one after another, and name what is there."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -11,15 +12,22 @@ import torch
 import pto.aten
 from pto import build_config
 from pto.adapters.torch import build
+from pto.aten import measuring, surface, wins
+from pto.aten.rows import forms
+from pto.aten.table import ROWS
 
 TEXT = (Path(__file__).parents[1] / "docs/aten.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```cpp\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_every_block_of_the_aten_page_runs():
+def test_every_block_of_the_aten_page_runs(monkeypatch, tmp_path):
+    for module in (wins, measuring):
+        monkeypatch.setattr(module, "measured_file", lambda: tmp_path / "cells.json")
+    wins.own.cache_clear()
     assert len(BLOCKS) + len(PROGRAMS) == TEXT.count("```") // 2
     exec("\n".join(BLOCKS), {})
+    wins.own.cache_clear()
 
 
 @pytest.mark.parametrize("text", PROGRAMS)
@@ -36,3 +44,26 @@ def test_the_names_without_a_kernel_are_those_of_the_page():
     text = TEXT.partition("a call says so:")[2].partition(". PyTorch")[0]
     for name in re.findall(r"`(\w+)`", text):
         assert not any(o.record.cpu for o in pto.aten.family(name).overloads.values()), name
+
+
+def test_the_table_of_names_and_its_json_are_those_of_the_rows():
+    recorded = surface.recorded()
+    names = (Path(__file__).parent / "aten_names.txt").read_text().split()
+    counts = {
+        (name if variant == "default" else f"{name}.{variant}"): one["samples"]
+        for name, about in recorded.items()
+        for variant, one in about["overloads"].items()
+        if "samples" in one
+    }
+    assert json.loads(json.dumps(surface.surface(names, counts))) == recorded, "run ./dev docs"
+    assert TEXT.endswith(surface.page(recorded)), "run ./dev docs"
+    without = {n for n, about in recorded.items() if about.get("reason") == surface.NO_KERNEL}
+    assert len(without) == 6
+
+
+def test_every_slot_of_ours_in_the_json_is_a_form_of_a_row_that_the_tests_run():
+    tested = {full for row in ROWS.values() for full in forms(row)}
+    for name, about in surface.recorded().items():
+        for variant, one in about["overloads"].items():
+            full = name if variant == "default" else f"{name}.{variant}"
+            assert ("0" in one["slots"]) == (full in tested), full

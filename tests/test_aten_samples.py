@@ -6,6 +6,7 @@ compared. A sample that differs stands in a table of reasons; one that stands th
 differ fails.
 """
 
+import functools
 import warnings
 
 import numpy as np
@@ -86,7 +87,8 @@ def differs(sample, as_numpy):
     given = sample.copies()
     if as_numpy:
         given = _pytree.tree_map_only(torch.Tensor, lambda t: arrays.array(t, "numpy"), given)
-    got = outcome(Overload(sample.record), given)
+    call = functools.partial(Overload(sample.record), slot=8)
+    got = outcome(call, given)
     if isinstance(want, Exception) and isinstance(got, Error):
         builtin = (IndexError, TypeError, ValueError, RuntimeError)
         same = any(isinstance(want, one) and isinstance(got, one) for one in builtin)

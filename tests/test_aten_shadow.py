@@ -11,6 +11,7 @@ import torch
 import pto.aten
 from pto.aten import measuring, wins
 from pto.aten.rows import _row_of
+from pto.aten.shadowing import save_call
 from pto.config import config
 
 x = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
@@ -46,9 +47,6 @@ def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again
 
 def test_lists_numbers_and_types_of_a_saved_call_come_back(tmp_path):
     file = tmp_path / "call.npz"
-    pto.aten.shadow  # the operator surface is loaded
-    from pto.aten.shadow import save_call
-
     values = {"tensors": [x, x * 2], "dim": -1}
     save_call(file, "cat", values)
     overload, found = pto.aten.load_call(file)

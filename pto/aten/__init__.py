@@ -19,7 +19,7 @@ from pto.aten.face import Family, Overload, explain, family
 from pto.aten.measuring import measure
 from pto.aten.records import Argument, Record, library
 from pto.aten.schemas import Differences, differences
-from pto.aten.shadow import load_call, shadow
+from pto.aten.shadowing import load_call, shadow
 
 __all__ = [
     "Argument",

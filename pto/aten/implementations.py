@@ -45,7 +45,7 @@ class Implementation:
         return f"{self.slot} {self.name}"
 
 
-# Runs the chosen implementation in the place of `run`, where somebody looks on: see shadow.py.
+# Runs the chosen implementation in the place of `run`, where somebody looks on: see shadowing.py.
 beside: ContextVar[Callable[[Implementation, Bound, Any], Any] | None] = ContextVar(
     "beside", default=None
 )

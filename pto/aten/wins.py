@@ -46,8 +46,8 @@ def table() -> Cells:
 
 def measured_file() -> Path:
     """Where pto.aten.measure() writes the cells of this machine, see measuring.py."""
-    folder = config.cache_dir or os.path.expanduser("~/.cache/openpto")
-    return Path(os.environ.get("XDG_CACHE_HOME", "") or folder) / "aten_wins.json"
+    user = os.environ.get("XDG_CACHE_HOME", "") or os.path.expanduser("~/.cache")
+    return Path(config.cache_dir or f"{user}/openpto") / "aten_wins.json"
 
 
 @functools.cache

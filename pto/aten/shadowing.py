@@ -160,4 +160,3 @@ def load_call(file: str | os.PathLike) -> tuple[Overload, dict[str, Any]]:
         values[name] = [several[i] for i in sorted(several)]
     name, _, variant = described["overload"].partition(".")
     return family(name).overloads[variant or "default"], values
-

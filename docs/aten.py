@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the table of docs/aten.md and pto/aten/surface.json: ./dev docs
+
+The samples are those of the deep run of tests/test_aten_samples.py, made here once more, and for
+overloads with a row those of tests/test_aten_rows.py.
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests")]
+
+from aten_samples import samples  # noqa: E402
+
+from pto.aten import surface  # noqa: E402
+
+MARK = "## Each name\n"
+INTRO = """
+Written by `./dev docs`; the same is in `pto/aten/surface.json`. `ours`: how many overloads have a
+row of the tile language in slot 0, and of which types; `takes over`: where it was measured to be
+faster, by target; `samples`: PyTorch's own that the tests make.
+
+"""
+SEED = 20261126  # that of tests/test_aten_samples.py
+
+
+def main() -> int:
+    names = (DOCS.parent / "tests/aten_names.txt").read_text().split()
+    counted = Counter(sample.record.full_name for sample in samples(SEED, 1))
+    found = surface.surface(names, counted)
+    surface.FILE.write_text(json.dumps(found, indent=1) + "\n")
+    file = DOCS / "aten.md"
+    file.write_text(file.read_text().partition(MARK)[0] + MARK + INTRO + surface.page(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

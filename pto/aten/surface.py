@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The surface as data: of each name its overloads, slots, types, and the reasons for what is not.
+
+    surface(["add"])["add"]["overloads"]["Tensor"]["slots"]      # {"0": "tile", "8": "aten"}
+
+`surface.json` has it for the required names (tests/aten_names.txt), with the number of samples that
+the tests make of each overload; `./dev docs` writes it and the table of docs/aten.md.
+"""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pto.aten.implementations import ATEN, implementations
+from pto.aten.records import Record, library
+from pto.aten.rows import Row, row_of
+from pto.aten.wins import table
+
+FILE = Path(__file__).with_name("surface.json")
+NO_KERNEL = "PyTorch has no kernel of it for dense tensors of the CPU"
+
+
+@functools.cache
+def recorded() -> Mapping[str, Any]:
+    """The surface that the package was tested with."""
+    return json.loads(FILE.read_text())
+
+
+def surface(names: Sequence[str], samples: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Each name's overloads, and why it has no slot of ours, or none at all.
+
+    `samples` counts the calls of an overload that the tests make.
+    """
+    from pto.aten.table import LEFT  # the table of rows reads this package
+
+    found = {}
+    for name in sorted(names):
+        overloads = {
+            r.overload or "default": _overload(r, samples or {}) for r in library().records(name)
+        }
+        about: dict[str, Any] = {"overloads": overloads}
+        if not any(one["slots"] for one in overloads.values()):
+            about["reason"] = NO_KERNEL
+        elif name in LEFT:
+            about["reason"] = f"no row: {LEFT[name]}"
+        found[name] = about
+    return found
+
+
+def _overload(record: Record, samples: Mapping[str, int]) -> dict[str, Any]:
+    slots = {str(one.slot): one.name for one in implementations(record) if one.slot != ATEN}
+    about: dict[str, Any] = {"schema": record.schema, "platforms": ["cpu"], "slots": slots}
+    if record.cpu:
+        slots[str(ATEN)] = "aten"
+    if record.full_name in samples:
+        about["samples"] = samples[record.full_name]
+    row = row_of(record.full_name)
+    if row is not None:
+        about |= {"types": list(row.types), "ulp": row.ulp, "takes_over": takes_over(row)}
+    return about
+
+
+def takes_over(row: Row) -> dict[str, list[str]]:
+    """The element types for which a row takes calls by itself, by target."""
+    found = {}
+    for column, cells in sorted(table().items()):
+        ratios = cells.get(row.base or row.overload, {})
+        if kinds := sorted(kind for kind, ratio in ratios.items() if ratio >= 1):
+            found[column] = kinds
+    return found
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """The table of docs/aten.md: a line a name."""
+    lines = [
+        "| name | overloads | ours | types | takes over | samples | reason |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, about in found.items():
+        overloads = about["overloads"].values()
+        ours = [one for one in overloads if "0" in one["slots"]]
+        types = ", ".join(sorted({t for one in ours for t in one["types"]}, key=_by_kind))
+        columns: dict[str, set[str]] = {}
+        for one in ours:
+            for column, kinds in one["takes_over"].items():
+                columns.setdefault(column, set()).update(kinds)
+        over = "; ".join(f"{c}: {', '.join(sorted(k, key=_by_kind))}" for c, k in columns.items())
+        samples = sum(one.get("samples", 0) for one in overloads)
+        lines.append(
+            f"| `{name}` | {len(overloads)} | {len(ours) or ''} | {_short(types)} | {_short(over)}"
+            f" | {samples or ''} | {about.get('reason', '')} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _by_kind(kind: str) -> tuple[bool, str]:
+    return "float" not in kind, kind
+
+
+def _short(text: str) -> str:
+    for kind, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i")):
+        text = text.replace(kind, short)
+    return text
