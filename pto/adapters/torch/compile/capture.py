@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend: graphs of Dynamo through AOTAutograd, each compiled by a plan.
+
+AOTAutograd gives functional graphs of core ATen; what has a kernel of ours stays whole (_WHOLE).
+Mutations of inputs and views among outputs are made around the graph by AOTAutograd itself.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pto.torch  # noqa: F401 makes torch.ops.pto
+
+import torch
+from pto.adapters.torch.compile.compiled import CompiledGraph
+from pto.adapters.torch.compile.options import Options, checked
+from torch import fx
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+
+aten = torch.ops.aten
+_WHOLE = (
+    aten._scaled_dot_product_flash_attention_for_cpu.default,
+    aten.silu.default, aten.silu_backward.default, aten.gelu_backward.default,
+    aten.hardswish.default, aten.mish.default, aten.addcmul.default, aten.addcdiv.default,
+    aten.rsub.Scalar, aten.rsub.Tensor, aten.masked_fill.Scalar, aten.masked_fill.Tensor,
+    aten.baddbmm.default, aten.native_layer_norm_backward.default,
+    aten.threshold_backward.default, aten.tanh_backward.default, aten.sigmoid_backward.default,
+)  # fmt: skip
+
+
+@functools.cache
+def decompositions() -> dict:
+    """Core ATen's, less what stays whole, and the backward passes of what core leaves whole."""
+    table = dict(core_aten_decompositions())
+    for one in _WHOLE:
+        table.pop(one, None)
+    table |= get_decompositions([aten.native_layer_norm_backward])
+    return table
+
+
+def backend(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The compiled form of a graph of Dynamo. Raises InvalidValue for an unknown option."""
+    chosen = checked(options, mode)
+    compile_ = aot_autograd(
+        fw_compiler=functools.partial(compiled, "forward", chosen),
+        bw_compiler=functools.partial(compiled, "backward", chosen),
+        inference_compiler=functools.partial(compiled, "inference", chosen),
+        decompositions=decompositions(),
+    )
+    return compile_(graph, inputs)
+
+
+def compiled(
+    kind: str, options: Options, module: fx.GraphModule, inputs: Sequence[Any]
+) -> Callable[[list], list]:
+    """The function of one graph of AOTAutograd, which takes a list that it empties."""
+    return CompiledGraph(kind, options, module, constants_of(kind, module)).run
+
+
+def constants_of(kind: str, module: fx.GraphModule) -> set[fx.Node]:
+    """The inputs that are parameters and buffers of an inference graph."""
+    context = TracingContext.try_get()
+    metadata = context and context.fw_metadata
+    if kind != "inference" or metadata is None:
+        return set()
+    places = set(metadata.static_input_indices)
+    given = [node for node in module.graph.nodes if node.op == "placeholder"]
+    return {node for place, node in enumerate(given) if place in places}

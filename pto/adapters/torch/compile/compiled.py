@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled graph: its plan, the function that runs it, and the errors of its steps.
+
+The graphs of a process that still live are in `graphs()`, for explain and verify.
+"""
+
+import pathlib
+import weakref
+from typing import Any
+
+from pto.adapters.torch.compile.options import Options
+from pto.adapters.torch.compile.plan import ATEN, Step, name_of, planned
+from pto.adapters.torch.compile.replay import Replay
+from pto.errors import Error, Failure
+from torch import fx
+
+_graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
+_count = 0
+
+
+def graphs() -> "list[CompiledGraph]":
+    """The compiled graphs that are alive, in the order in which they were made."""
+    return sorted(_graphs, key=lambda one: one.number)
+
+
+class CompiledGraph:
+    """One graph; `kind` is inference, forward or backward, and `run(list)` empties the list."""
+
+    def __init__(
+        self, kind: str, options: Options, module: fx.GraphModule, constants: set[fx.Node]
+    ):
+        global _count
+        self.kind, self.options, self.module, self.number = kind, options, module, _count
+        _count += 1
+        self.of, self.steps = planned(module.graph, constants)
+        if options.fallback == "error":
+            self._refuse_fallback()
+        self.replay = Replay(module.graph, module, self.of, self.steps)
+        self.function = self.replay.function()
+        if options.dump:
+            self._dump(pathlib.Path(options.dump))
+        _graphs.add(self)
+        self.run._boxed_call = True
+
+    @property
+    def run(self) -> Any:
+        made = self.__dict__.get("_run")
+        if made is None:
+            made = self.__dict__["_run"] = _guarded(self)
+        return made
+
+    def _refuse_fallback(self) -> None:
+        for step in self.steps:
+            if step.kind == ATEN:
+                raise Failure(
+                    f"torch.compile: {name_of(step.node)} would run in ATen: {step.reason}",
+                    "the option fallback is 'error', which asks that every step is ours",
+                    "leave fallback out, or change the model there",
+                    line_of(step.node),
+                )
+
+    def _dump(self, folder: pathlib.Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"graph{self.number}_{self.kind}"
+        (folder / f"{name}.fx.txt").write_text(self.module.print_readable(print_output=False))
+        (folder / f"{name}.py.txt").write_text(self.replay.source)
+        for place, step in enumerate(self.steps):
+            if step.program is not None:
+                (folder / f"{name}_step{place}.pto.txt").write_text(str(step.program.graph))
+
+
+def _guarded(graph: CompiledGraph) -> Any:
+    """The function of a graph; an error in a step names the model's line."""
+    function = graph.function
+
+    def run(args: list) -> list:
+        try:
+            return function(args)
+        except Exception as error:
+            _name_line(graph, error)
+            raise
+
+    run.graph = graph
+    return run
+
+
+def _name_line(graph: CompiledGraph, error: Exception) -> None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not graph.function.__code__:
+        trace = trace.tb_next
+    if trace is None:
+        return
+    step: Step | None = graph.replay.step_of_line.get(trace.tb_lineno - 2)
+    if step is None:
+        return
+    line = line_of(step.node)
+    if isinstance(error, Error):
+        error.location = line or error.location
+        error.args = (error.what, error.why, error.fix, error.location)
+    else:
+        error.add_note(f"in {name_of(step.node)}, step of the compiled graph, at {line}")
+
+
+def line_of(node: fx.Node) -> str:
+    """The model's line of a node, "file.py:12", or ""."""
+    text = node.meta.get("stack_trace") or ""
+    found = [line for line in text.splitlines() if line.strip().startswith("File ")]
+    if not found:
+        return ""
+    file, line = found[-1].split(", ")[:2]
+    return f"{file.strip()[5:].strip(chr(34))}:{line.removeprefix('line ').strip()}"

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas of overloads that compute: products, norms, reductions, elements."""
+
+import math
+from typing import Any
+
+from pto import language as tile
+from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
+from pto.language.reduce import average, centred
+from pto.language.tensor import Tensor
+from pto.language.types import cast, wide
+
+
+def _axes(x: Tensor, dim: Any) -> tuple[int, ...]:
+    """The axes of a reduction: none given means all."""
+    if dim is None or dim == [] or dim == ():
+        return tuple(range(x.ndim))
+    given = dim if isinstance(dim, list | tuple) else [dim]
+    return tuple(axis_of(x, one) for one in given)
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+@row(Kind.PRODUCT, "mm", constants=(1,))
+def mm(out: Out, a: Tensor, b: Tensor) -> Tensor:
+    return tile.matmul(a, b)
+
+
+@row(Kind.PRODUCT, "bmm")
+def bmm(out: Out, a: Tensor, b: Tensor) -> Tensor:
+    return tile.matmul(a, b)
+
+
+@row(Kind.PRODUCT, "addmm", constants=(2,))
+def addmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    found = tile.matmul(a, b)
+    found = found if alpha == 1 else found * alpha
+    if beta == 0:
+        return found
+    return found + (bias if beta == 1 else bias * beta)
+
+
+@row(Kind.PRODUCT, "baddbmm")
+def baddbmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return addmm(out, bias, a, b, beta, alpha)
+
+
+# --- norms ----------------------------------------------------------------------------------------
+
+
+@row(Kind.NORM, "native_layer_norm")
+def layer_norm(out: Out, x: Tensor, shape: list, weight: Any, bias: Any, eps: float) -> tuple:
+    axes = list(range(x.ndim - len(shape), x.ndim))
+    c = centred(x, axes)
+    inverse = tile.rsqrt(average(tile.square(c), axes) + eps)
+    y = c * inverse
+    y = y if weight is None else y * wide(weight)
+    y = y if bias is None else y + wide(bias)
+    kinds = [part.dtype for part in out.parts]
+    return cast(y, kinds[0]), cast(average(wide(x), axes), kinds[1]), cast(inverse, kinds[2])
+
+
+@row(Kind.NORM, "native_group_norm")
+def group_norm(
+    out: Out, x: Tensor, weight: Any, bias: Any, n: Any, channels: Any, plane: Any, groups: int,
+    eps: float,
+) -> tuple:  # fmt: skip
+    rest = [1] * (x.ndim - 2)
+    split = x.reshape(x.shape[0], groups, x.shape[1] // groups * math.prod(x.shape[2:]))
+    c = centred(split, [2])
+    inverse = tile.rsqrt(average(tile.square(c), [2]) + eps)
+    y = (c * inverse).reshape(*x.shape)
+    y = y if weight is None else y * wide(weight).reshape(1, x.shape[1], *rest)
+    y = y if bias is None else y + wide(bias).reshape(1, x.shape[1], *rest)
+    mean = average(wide(split), [2])
+    kinds, sizes = [p.dtype for p in out.parts], (x.shape[0], groups)
+    return (cast(y, kinds[0]), cast(mean.reshape(*sizes), kinds[1]),
+            cast(inverse.reshape(*sizes), kinds[2]))  # fmt: skip
+
+
+@row(Kind.NORM, "_native_batch_norm_legit_no_training")
+def batch_norm(
+    out: Out, x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, momentum: float,
+    eps: float,
+) -> tuple:  # fmt: skip
+    shape = (x.shape[1], *[1] * (x.ndim - 2))
+    scale = tile.rsqrt(wide(var) + eps)
+    scale = scale if weight is None else scale * wide(weight)
+    y = (wide(x) - wide(mean).reshape(*shape)) * scale.reshape(*shape)
+    y = y if bias is None else y + wide(bias).reshape(*shape)
+    empty = tile.zeros([0], out.parts[1].dtype)
+    return cast(y, out.dtype), empty, empty
+
+
+@row(Kind.NORM, "_softmax")
+def softmax(out: Out, x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    only(x.ndim > 0, "a softmax of a number")
+    return tile.softmax(cast(x, out.dtype), dim)
+
+
+@row(Kind.NORM, "_log_softmax")
+def log_softmax(out: Out, x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    only(x.ndim > 0, "a softmax of a number")
+    return tile.log_softmax(cast(x, out.dtype), dim)
+
+
+# --- reductions -----------------------------------------------------------------------------------
+
+
+@row(Kind.REDUCE, "sum", "sum.dim_IntList")
+def sum_(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    only(x.ndim > 0, "a sum of a number")
+    return cast(tile.sum(cast(x, out.dtype), _axes(x, dim), keepdim), out.dtype)
+
+
+@row(Kind.REDUCE, "mean", "mean.dim")
+def mean(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    only(x.ndim > 0, "a mean of a number")
+    return tile.mean(cast(x, out.dtype), _axes(x, dim), keepdim)
+
+
+@row(Kind.REDUCE, "amax")
+def amax(out: Out, x: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    only(x.ndim > 0, "a maximum of a number")
+    return tile.amax(x, _axes(x, dim), keepdim)
+
+
+@row(Kind.REDUCE, "amin")
+def amin(out: Out, x: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    only(x.ndim > 0, "a minimum of a number")
+    return tile.amin(x, _axes(x, dim), keepdim)
+
+
+@row(Kind.REDUCE, "var.correction")
+def var(out: Out, x: Tensor, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Tensor:
+    correction = 1 if correction is None else correction
+    only(x.ndim > 0 and correction in (0, 1), "a variance with this correction")
+    return tile.var(x, _axes(x, dim), correction, keepdim)
+
+
+@row(Kind.REDUCE, "any", "any.dim", "any.dims")
+def any_(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    only(x.ndim > 0, "any of a number")
+    return tile.any(x, _axes(x, dim), keepdim)
+
+
+@row(Kind.REDUCE, "all", "all.dim", "all.dims")
+def all_(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    only(x.ndim > 0, "all of a number")
+    return tile.all(x, _axes(x, dim), keepdim)
+
+
+@row(Kind.REDUCE, "cumsum")
+def cumsum(out: Out, x: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    only(x.ndim > 0, "a scan of a number")
+    return cast(tile.cumsum(cast(x, out.dtype), dim), out.dtype)
+
+
+# --- elements -------------------------------------------------------------------------------------
+
+
+@row(Kind.POINT, "where.self")
+def where(out: Out, condition: Tensor, a: Any, b: Any) -> Tensor:
+    a, b = (cast(x, out.dtype) if isinstance(x, Tensor) else x for x in (a, b))
+    return tile.where(condition, a, b)
+
+
+@row(Kind.POINT, "masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(out: Out, x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    return tile.where(mask, cast(value, out.dtype) if isinstance(value, Tensor) else value, x)
+
+
+@row(Kind.POINT, "logical_not")
+def logical_not(out: Out, x: Tensor) -> Tensor:
+    return tile.logical_not(x != 0 if x.dtype is not tile.boolean else x)
+
+
+def _condition(x: Tensor) -> Tensor:
+    return x if x.dtype is tile.boolean else x != 0
+
+
+@row(Kind.POINT, "logical_and")
+def logical_and(out: Out, a: Tensor, b: Tensor) -> Tensor:
+    return tile.logical_and(_condition(a), _condition(b))
+
+
+@row(Kind.POINT, "logical_or")
+def logical_or(out: Out, a: Tensor, b: Tensor) -> Tensor:
+    return tile.logical_or(_condition(a), _condition(b))
+
+
+@row(Kind.POINT, "bitwise_and.Tensor", "bitwise_and.Scalar", promotes=True)
+def bitwise_and(out: Out, a: Tensor, b: Any) -> Tensor:
+    return tile.logical_and(a, b) if out.dtype is tile.boolean else tile.bitwise_and(a, b)
+
+
+@row(Kind.POINT, "bitwise_or.Tensor", "bitwise_or.Scalar", promotes=True)
+def bitwise_or(out: Out, a: Tensor, b: Any) -> Tensor:
+    return tile.logical_or(a, b) if out.dtype is tile.boolean else tile.bitwise_or(a, b)
+
+
+@row(Kind.POINT, "bitwise_not")
+def bitwise_not(out: Out, a: Tensor) -> Tensor:
+    return tile.logical_not(a) if out.dtype is tile.boolean else tile.bitwise_not(a)
+
+
+@row(Kind.POINT, "gelu")
+def gelu(out: Out, x: Tensor, approximate: str = "none") -> Tensor:
+    return tile.gelu(x, approximate)
+
+
+@row(Kind.POINT, "gelu_backward")
+def gelu_backward(out: Out, d: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
+    only(approximate == "none", "the gradient of gelu's approximation")
+    v = wide(x)
+    density = tile.exp(-0.5 * tile.square(v)) * (1 / math.sqrt(2 * math.pi))
+    share = 0.5 * (1 + tile.erf(v * math.sqrt(0.5)))
+    return cast(wide(d) * (share + v * density), out.dtype)
+
+
+@row(Kind.POINT, "silu_backward")
+def silu_backward(out: Out, d: Tensor, x: Tensor) -> Tensor:
+    v = wide(x)
+    s = tile.sigmoid(v)
+    return cast(wide(d) * (s * (1 + v * (1 - s))), out.dtype)
+
+
+@row(Kind.POINT, "threshold_backward")
+def threshold_backward(out: Out, d: Tensor, x: Tensor, threshold: Any) -> Tensor:
+    return tile.where(x <= threshold, 0, d)
+
+
+@row(Kind.POINT, "tanh_backward", promotes=True)
+def tanh_backward(out: Out, d: Tensor, y: Tensor) -> Tensor:
+    return d * (1 - y * y)
+
+
+@row(Kind.POINT, "sigmoid_backward", promotes=True)
+def sigmoid_backward(out: Out, d: Tensor, y: Tensor) -> Tensor:
+    return d * ((1 - y) * y)
+
+
+@row(Kind.POINT, "clamp", "clamp.Tensor", promotes=True)
+def clamp(out: Out, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+    return tile.clip(x, low, high)
+
+
+@row(Kind.POINT, "pow.Tensor_Scalar", "pow.Tensor_Tensor", promotes=True)
+def power(out: Out, x: Tensor, exponent: Any) -> Tensor:
+    only(out.dtype is not tile.boolean and x.dtype.is_float, "a power of integers")
+    return tile.pow(x, exponent)
+
+
+@row(Kind.POINT, "rsub.Scalar", "rsub.Tensor", promotes=True)
+def rsub(out: Out, x: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+    only(out.dtype is not tile.boolean, "arithmetic of bool")
+    return other - (x if alpha == 1 else x * alpha)
+
+
+@row(Kind.POINT, "isnan")
+def isnan(out: Out, x: Tensor) -> Tensor:
+    return tile.isnan(x)
+
+
+@row(Kind.POINT, "isinf")
+def isinf(out: Out, x: Tensor) -> Tensor:
+    return tile.isinf(x)
+
+
+@row(Kind.POINT, "remainder.Scalar", "remainder.Tensor", promotes=True)
+def remainder(out: Out, x: Tensor, other: Any) -> Tensor:
+    only(x.dtype.is_float, "a remainder of integers, whose divisor may be 0")
+    return tile.remainder(x, other)
+
+
+@row(Kind.POINT, "neg")
+def neg(out: Out, x: Tensor) -> Tensor:
+    only(x.dtype is not tile.boolean, "arithmetic of bool")
+    return tile.neg(x)

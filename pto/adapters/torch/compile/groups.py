@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A group of FX nodes as the recipe of a program: its parameters, the symbols of its sizes, and
+what it builds.
+
+Values pass between steps as they lie in memory: a tensor whose axes stand in another order there is
+a parameter, or a result, with its axes in that order, and is put right inside, where it costs
+nothing. A size that no parameter has comes as that of a tensor without elements of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from pto.adapters.torch.compile.rows import Kind
+from pto.adapters.torch.compile.sizes import dim_of, expression, symbols_of
+from pto.adapters.torch.compile.translate import (
+    Building,
+    Translation,
+    arranged,
+    inverse,
+    is_symbolic,
+    overload_of,
+    tensors_of,
+)
+from pto.adapters.torch.compile.values import Promise
+from pto.graphs.program import Parameter, Recipe
+from pto.language.tensor import Tensor
+from torch import fx
+
+_SHOWN = (Kind.PRODUCT, Kind.NORM, Kind.GATHER, Kind.REDUCE)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes in order, the values that come in and those that leave; `sizes` come beside them."""
+
+    nodes: tuple[fx.Node, ...]
+    inputs: tuple[fx.Node, ...]
+    results: tuple[fx.Node, ...]
+    sizes: tuple[sympy.Symbol, ...]
+    recipe: Recipe
+
+
+def made_by(node: fx.Node) -> list[fx.Node]:
+    """The nodes that stand for what a node makes: itself, or its parts."""
+    if isinstance(node.meta.get("val"), list | tuple):
+        return list(node.users)
+    return [node]
+
+
+def inputs_of(nodes: Sequence[fx.Node], of: Translation) -> list[fx.Node]:
+    inside = {value for node in nodes for value in made_by(node)}
+    read = dict.fromkeys(value for node in nodes for value in of.reads(node))
+    return [value for value in read if value not in inside]
+
+
+def results_of(nodes: Sequence[fx.Node], of: Translation) -> list[fx.Node]:
+    """The values that are read outside of the group, through views or not."""
+    inside = set(nodes)
+    return [value for node in nodes for value in made_by(node) if _leaves(value, inside, of)]
+
+
+def _leaves(value: fx.Node, inside: set[fx.Node], of: Translation) -> bool:
+    return any(
+        _leaves(user, inside, of) if of.is_lazy(user) else user not in inside
+        for user in value.users
+    )
+
+
+def _needed(nodes: Sequence[fx.Node], of: Translation) -> list[Any]:
+    """The sizes that building these nodes asks for."""
+    found, waiting, seen = [], list(nodes), set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if is_symbolic(node):
+            found.append(expression(node.meta["val"]))
+            continue
+        found += [size for one in tensors_of(node.meta["val"]) for size in Promise(one).shape]
+        waiting += [one for one in node.all_input_nodes if is_symbolic(one) or of.is_lazy(one)]
+    return found
+
+
+def raw_shape(promise: Promise) -> tuple:
+    """The sizes of a value as it lies in memory."""
+    order = promise.order or range(len(promise.shape))
+    return tuple(promise.shape[axis] for axis in order)
+
+
+def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node]) -> Group:
+    """The group of these nodes; weights among `constants` are packed where products read them."""
+    inputs, results = inputs_of(nodes, of), results_of(nodes, of)
+    promises = [of.promise(value) for value in inputs]
+    shapes = [raw_shape(promise) for promise in promises]
+    places: dict[sympy.Symbol, tuple[int, int]] = {}
+    for place, shape in enumerate(shapes):
+        for axis, size in enumerate(shape):
+            if not isinstance(size, int) and size.is_Symbol:
+                places.setdefault(size, (place, axis))
+    needed = symbols_of([*_needed(nodes, of), *(s for shape in shapes for s in shape)])
+    missing = tuple(sorted(needed - set(places), key=str))
+    packed = _packed(nodes, of) & constants
+    parameters = [
+        Parameter(p.dtype, 0 if p.order else p.stride_class, value in packed)
+        for value, p in zip(inputs, promises, strict=True)
+    ]
+    for symbol in missing:
+        places[symbol] = (len(parameters), 0)
+        shapes.append((symbol,))
+        parameters.append(Parameter("u8", 2))
+    symbols = list(places)
+
+    def shapes_for(sizes: Sequence[Any]) -> list[tuple]:
+        known = dict(zip(symbols, sizes, strict=True))
+        return [tuple(dim_of(size, known) for size in shape) for shape in shapes]
+
+    def build(tensors: list[Tensor], sizes: Sequence[Any]) -> list[Tensor]:
+        known = dict(zip(symbols, sizes, strict=True))
+        given = zip(inputs, promises, tensors, strict=False)
+        values = {value: arranged(x, inverse(p.order or range(x.ndim))) for value, p, x in given}
+        building = Building(of, values, known)
+        for node in nodes:
+            building.value(node)
+        found = [(building.value(value), of.promise(value).order) for value in results]
+        return [arranged(x, order or range(x.ndim)) for x, order in found]
+
+    recipe = Recipe(_names(nodes, of), tuple(parameters), tuple(places.values()), shapes_for, build)
+    return Group(tuple(nodes), tuple(inputs), tuple(results), missing, recipe)
+
+
+def _packed(nodes: Sequence[fx.Node], of: Translation) -> set[fx.Node]:
+    """The values that products of these nodes read on their right, through views."""
+    found = set()
+    for node in nodes:
+        for place in of.row(node).constants:
+            if isinstance(node.args[place], fx.Node):
+                found.update(of.bases(node.args[place]))
+    return found
+
+
+def _names(nodes: Sequence[fx.Node], of: Translation) -> tuple[str, ...]:
+    """At most three operations by which a person knows the program."""
+    shown = [node for node in nodes if of.row(node).kind in _SHOWN] or list(nodes)
+    names = [overload_of(node).partition(".")[0].strip("_") for node in shown]
+    return ("graph", *list(dict.fromkeys(names))[:3])

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas of overloads that make, move or view elements."""
+
+from typing import Any
+
+from pto import language as tile
+from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
+from pto.language.shape import same_size
+from pto.language.tensor import Tensor
+from pto.language.types import cast
+
+# --- what makes and moves elements ---------------------------------------------------------------
+
+
+@row(Kind.COPY, "_to_copy")
+def to_copy(out: Out, x: Tensor, **options: Any) -> Tensor:
+    if out.dtype is tile.boolean:
+        return x if x.dtype is tile.boolean else x != 0
+    only(not (x.dtype.is_float and out.dtype.is_integer),
+          "a cast of floats to integers, which C leaves open beyond their range")  # fmt: skip
+    return cast(x, out.dtype)
+
+
+@row(Kind.COPY, "clone")
+def clone(out: Out, x: Tensor, memory_format: Any = None) -> Tensor:
+    return x
+
+
+@row(Kind.COPY, "cat")
+def cat(out: Out, tensors: list, dim: int = 0) -> Tensor:
+    only(all(x.ndim == len(out.shape) for x in tensors), "empty tensors of another rank")
+    only(all(x.ndim for x in tensors) and len(tensors) <= 16, "that many tensors to join")
+    return tile.concat([cast(x, out.dtype) for x in tensors], dim)
+
+
+@row(Kind.COPY, "constant_pad_nd")
+def pad(out: Out, x: Tensor, sizes: list, value: Any = 0) -> Tensor:
+    only(all(isinstance(n, int) and n >= 0 for n in sizes), "a padding that cuts off")
+    return tile.pad(x, tuple(sizes), value)
+
+
+def _filled(place: int | None, number: Any) -> Any:
+    def build(out: Out, *args: Any, **options: Any) -> Tensor:
+        value = number if place is None else args[place]
+        only(isinstance(value, bool | int | float), "a tensor filled with what is no number")
+        kind = out.dtype
+        if kind is tile.boolean:
+            value = bool(value)
+        elif kind.is_integer:
+            value = int(value)
+        return tile.full(list(out.shape), value, kind)
+
+    return build
+
+
+for _names, _place, _number in (
+    (("full", "full_like"), 1, None),
+    (("scalar_tensor",), 0, None),
+    (("ones_like", "ones"), None, 1),
+    (("zeros_like", "zeros"), None, 0),
+):
+    row(Kind.MAKE, *_names)(_filled(_place, _number))
+
+
+@row(Kind.MAKE, "arange.start_step", "iota")
+def arange(out: Out, start: Any, end: Any, step: Any = 1, **options: Any) -> Tensor:
+    whole = all(isinstance(n, int) for n in (start, step)) and step != 0
+    only(whole and out.dtype.is_integer, "a range of floats")
+    count = tile.arange(out.shape[0])
+    count = count if step == 1 else count * step
+    return cast(count if start == 0 else count + start, out.dtype)
+
+
+@row(Kind.GATHER, "embedding")
+def embedding(
+    out: Out, weight: Tensor, index: Tensor, padding_idx: Any = -1, scale: bool = False,
+    sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    return weight[index]
+
+
+@row(Kind.GATHER, "index_select")
+def index_select(out: Out, x: Tensor, dim: int, index: Tensor) -> Tensor:
+    only(x.ndim > 0 and index.ndim == 1, "a choice among numbers")
+    return tile.index_select(x, dim, index)
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+@row(Kind.VIEW, "view", "_unsafe_view", "unsqueeze", "squeeze.dim", "squeeze.dims", "squeeze")
+def reshape(out: Out, x: Tensor, *sizes: Any) -> Tensor:
+    return tile.reshape(x, *out.shape) if out.shape else tile.reshape(x, [])
+
+
+@row(Kind.VIEW, "alias", "detach")
+def alias(out: Out, x: Tensor) -> Tensor:
+    return x
+
+
+@row(Kind.VIEW, "permute")
+def permute(out: Out, x: Tensor, axes: list) -> Tensor:
+    return tile.permute(x, tuple(axes)) if x.ndim > 1 else x
+
+
+@row(Kind.VIEW, "t")
+def transposed(out: Out, x: Tensor) -> Tensor:
+    return tile.transpose(x, 0, 1) if x.ndim > 1 else x
+
+
+@row(Kind.VIEW, "transpose.int")
+def transpose(out: Out, x: Tensor, a: int, b: int) -> Tensor:
+    return tile.transpose(x, a, b) if x.ndim > 1 else x
+
+
+@row(Kind.VIEW, "expand")
+def expand(out: Out, x: Tensor, sizes: list, implicit: bool = False) -> Tensor:
+    return tile.broadcast_to(x, *out.shape) if out.shape else x
+
+
+def _part(x: Tensor, axis: int, start: Any, size: Any) -> Tensor:
+    sizes, offsets = list(x.shape), [0] * x.ndim
+    sizes[axis], offsets[axis] = size, start
+    return tile.view(x, sizes, offsets)
+
+
+def _begin(n: Any, start: Any) -> Any:
+    """Where a slice begins, counted from the front and cut to the axis."""
+    if start is None:
+        return 0
+    if isinstance(n, int) and isinstance(start, int):
+        return min(max(start + n if start < 0 else start, 0), n)
+    only(isinstance(start, int), "a slice whose begin is known only at the call")
+    return n + start if start < 0 else start
+
+
+@row(Kind.VIEW, "slice.Tensor")
+def slice_(
+    out: Out, x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Tensor:
+    only(step == 1, "a slice with steps")
+    axis = axis_of(x, dim)
+    if same_size(out.shape[axis], x.shape[axis]):
+        return x
+    return _part(x, axis, _begin(x.shape[axis], start), out.shape[axis])
+
+
+@row(Kind.VIEW, "select.int")
+def select(out: Out, x: Tensor, dim: int, index: Any) -> Tensor:
+    axis = axis_of(x, dim)
+    only(isinstance(index, int), "an index that is known only at the call")
+    start = index if index >= 0 else x.shape[axis] + index
+    return reshape(out, _part(x, axis, start, 1))
+
+
+def _split(out: Out, x: Tensor, how: Any, dim: int = 0) -> tuple:
+    axis, start, parts = axis_of(x, dim), 0, []
+    for part in out.parts:
+        parts.append(_part(x, axis, start, part.shape[axis]))
+        start = start + part.shape[axis]
+    return tuple(parts)
+
+
+def _unbind(out: Out, x: Tensor, dim: int = 0) -> tuple:
+    axis = axis_of(x, dim)
+    return tuple(reshape(part, _part(x, axis, at, 1)) for at, part in enumerate(out.parts))
+
+
+row(Kind.VIEW, "split.Tensor", "split_with_sizes", "unsafe_split.Tensor")(_split)
+row(Kind.VIEW, "unbind.int")(_unbind)
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+row(Kind.ATTENTION, "_scaled_dot_product_flash_attention_for_cpu")(None)

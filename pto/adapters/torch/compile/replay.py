@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan as one Python function: a statement a step, with views where ATen's steps need them.
+
+    run = Replay(graph, module, of, steps).function()      # run([a, b]) -> [y], empties its list
+
+A value has up to two names: `v3` is the tensor as the graph promises it, `m3` the one in whose
+memory the axes stand in order, which programs make and take. Either is made from the other when a
+step asks for it. A name is deleted behind its last use.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from pto.adapters.torch.compile.groups import made_by
+from pto.adapters.torch.compile.plan import ATTENTION, PROGRAM, Step, is_computed
+from pto.adapters.torch.compile.sizes import expression, text_of
+from pto.adapters.torch.compile.translate import (
+    Translation,
+    inverse,
+    is_part,
+    is_symbolic,
+    overload_of,
+)
+from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+_METHODS = {"view": "view", "permute": "permute", "expand": "expand", "unsqueeze": "unsqueeze",
+            "transpose.int": "transpose", "_unsafe_view": "view"}  # fmt: skip
+_NAME = re.compile(r"\b[vmz]\d+\b")
+
+
+def with_strides(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """x in memory with these strides; no copy where only axes of size 1 have others."""
+    pairs = zip(sizes, x.stride(), strides, strict=True)
+    if all(size == 1 or own == wanted for size, own, wanted in pairs):
+        return x.as_strided(sizes, strides)
+    made = torch.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
+    return made.copy_(x)
+
+
+class Replay:
+    """Writes the function of a plan."""
+
+    def __init__(
+        self, graph: fx.Graph, module: fx.GraphModule, of: Translation, steps: Sequence[Step]
+    ):
+        self.graph, self.module, self.of, self.steps = graph, module, of, steps
+        self.space: dict[str, Any] = {
+            "torch": torch, "math": __import__("math"), "with_strides": with_strides,
+        }  # fmt: skip
+        self.lines: list[str] = []
+        self.step_of_line: dict[int, Step] = {}
+        self.numbers = {node: place for place, node in enumerate(graph.nodes)}
+        self.known: set[str] = set()  # names that have a value
+        self.constants: dict[int, str] = {}
+        self.symbols: set[str] = set()
+        self.carriers: dict[str, str] = {}
+
+    # --- the function -----------------------------------------------------------------------------
+
+    def function(self) -> Callable[[list], list]:
+        self._begin()
+        for step in self.steps:
+            first = len(self.lines)
+            self._step(step)
+            for line in range(first, len(self.lines)):
+                self.step_of_line[line] = step
+        (output,) = (node for node in self.graph.nodes if node.op == "output")
+        given = output.args[0] if isinstance(output.args[0], list | tuple) else output.args
+        self.lines.append(f"return [{', '.join(self._text(one) for one in given)}]")
+        self._delete_dead()
+        self.source = "def run(args):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
+        exec(compile(self.source, "<pto graph>", "exec"), self.space)
+        run = self.space["run"]
+        run._boxed_call = True
+        return run
+
+    def _begin(self) -> None:
+        inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
+        for node in inputs:
+            self.known.add(self._v(node))
+        if inputs:
+            self.lines.append(f"{', '.join(self._v(node) for node in inputs)}, = args")
+            self.lines.append("args.clear()")
+        for node in inputs:
+            value = node.meta.get("val")
+            if isinstance(value, torch.SymInt):
+                self._bind(expression(value), self._v(node))
+        for node in inputs:
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                for axis, size in enumerate(self.of.promise(node).shape):
+                    self._bind(size, f"{self._v(node)}.size({axis})")
+        for node in self.graph.nodes:
+            if node.op == "get_attr":
+                self.known.add(self._v(node))
+                self.space[self._v(node)] = operator.attrgetter(node.target)(self.module)
+
+    def _bind(self, size: Any, text: str) -> None:
+        """Gives a symbol its name, where this is its value."""
+        if not isinstance(size, int) and size.is_Symbol and size.name not in self.symbols:
+            self.symbols.add(size.name)
+            self.lines.append(f"{size.name} = {text}")
+
+    def _delete_dead(self) -> None:
+        """Lets go of each tensor behind the last line that names it."""
+        last: dict[str, int] = {}
+        for place, line in enumerate(self.lines):
+            for name in _NAME.findall(line):
+                last[name] = place
+        dead: dict[int, list[str]] = {}
+        for name, place in last.items():
+            if name not in self.space and place < len(self.lines) - 1:
+                dead.setdefault(place, []).append(name)
+        for place, names in dead.items():
+            self.lines[place] += f"; del {', '.join(names)}"
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def _v(self, node: fx.Node) -> str:
+        return f"v{self.numbers[node]}"
+
+    def _m(self, node: fx.Node) -> str:
+        return f"m{self.numbers[node]}"
+
+    def _order(self, node: fx.Node) -> tuple[int, ...] | None:
+        """The order of the axes in memory, where it is another than that of the value."""
+        order = self.of.promise(node).order
+        return None if order is None or list(order) == sorted(order) else order
+
+    def value(self, node: fx.Node) -> str:
+        """The name of a value as the graph promises it."""
+        name = self._v(node)
+        if name in self.known:
+            return name
+        if self._m(node) in self.known:
+            order = self._order(node)
+            self.lines.append(f"{name} = {self._m(node)}.permute({inverse(order)})")
+        elif is_part(node):
+            self.lines.append(f"{name} = {self.value(node.args[0])}[{node.args[1]}]")
+        else:
+            assert self.of.is_lazy(node), f"{node} has no value yet"
+            self.lines.append(f"{name} = {self._call(node)}")
+        self.known.add(name)
+        return name
+
+    def in_memory(self, node: fx.Node) -> str:
+        """The name of a value whose axes stand in the order of memory."""
+        order = self._order(node)
+        if order is None:
+            return self.value(node)
+        return self.arranged(node, order)
+
+    def arranged(self, node: fx.Node, order: Sequence[int]) -> str:
+        """A value with its axes in this order: often what its last view was made from."""
+        if list(order) == sorted(order):
+            return self.value(node)
+        if overload_of(node) == "permute" and self.of.is_lazy(node):
+            axes = [axis % len(order) for axis in node.args[1]]
+            return self.arranged(node.args[0], [axes[axis] for axis in order])
+        if self._order(node) == tuple(order) and not self.of.is_lazy(node):
+            if self._m(node) not in self.known:
+                self.lines.append(f"{self._m(node)} = {self.value(node)}.permute({tuple(order)})")
+                self.known.add(self._m(node))
+            return self._m(node)
+        return f"{self.value(node)}.permute({tuple(order)})"
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def _text(self, value: Any) -> str:
+        """An argument as Python text."""
+        if isinstance(value, fx.Node):
+            return self._number(value) if is_symbolic(value) else self.value(value)
+        if isinstance(value, torch.SymInt):
+            return text_of(expression(value))
+        if isinstance(value, list):
+            return f"[{', '.join(map(self._text, value))}]"
+        if isinstance(value, tuple):
+            return f"({', '.join(map(self._text, value))}{',' if len(value) == 1 else ''})"
+        if value is None or isinstance(value, bool | int | str):
+            return repr(value)
+        if isinstance(value, float) and value == value and abs(value) != float("inf"):
+            return repr(value)
+        return self._constant(value)
+
+    def _number(self, node: fx.Node) -> str:
+        """A symbolic number: by its name where it was computed, else as an expression of sizes."""
+        value = node.meta["val"]
+        if self._v(node) in self.known or is_computed(node):
+            return self._v(node)
+        if isinstance(value, torch.SymInt):
+            return text_of(expression(value))
+        return repr(value)
+
+    def _constant(self, value: Any) -> str:
+        if id(value) not in self.constants:
+            self.constants[id(value)] = f"k{len(self.constants)}"
+            self.space[self.constants[id(value)]] = value  # which keeps the id its own
+        return self.constants[id(value)]
+
+    def _call(self, node: fx.Node) -> str:
+        """A node as a call of what it targets; of often used views as a method."""
+        method = _METHODS.get(overload_of(node) or "")
+        if method and not node.kwargs:
+            first, *rest = node.args
+            while method == "view" and overload_of(first) == "view" and self.of.is_lazy(first):
+                first = first.args[0]  # any reshape that is a view of a view is one of its base
+                rest = [list(node.meta["val"].shape)]
+            return f"{self.value(first)}.{method}({', '.join(map(self._text, rest))})"
+        target = node.target
+        if isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable:
+            target = target._op
+        args = [self._text(one) for one in node.args]
+        args += [f"{name}={self._text(one)}" for name, one in node.kwargs.items()]
+        return f"{self._constant(target)}({', '.join(args)})"
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        if step.kind == PROGRAM:
+            self._program(step)
+        elif step.kind == ATTENTION:
+            self._attention(step.node)
+        else:
+            self._foreign(step.node)
+
+    def _program(self, step: Step) -> None:
+        group = step.group
+        args = [self.in_memory(value) for value in group.inputs]
+        args += [self._carrier(symbol) for symbol in group.sizes]
+        call = f"{self._constant(step.program)}({', '.join(args)})"
+        names = [self._m(v) if self._order(v) else self._v(v) for v in group.results]
+        self.lines.append(f"{', '.join(names)} = {call}" if names else call)
+        self.known.update(names)
+        for value in group.results:
+            self._keep_promise(value)
+
+    def _keep_promise(self, value: fx.Node) -> None:
+        """Copies a result whose promised strides no permutation of a new tensor has."""
+        promise = self.of.promise(value)
+        if promise.is_exact:
+            return
+        sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
+        name = self.value(value)
+        self.lines.append(f"{name} = with_strides({name}, ({sizes},), ({strides},))")
+
+    def _carrier(self, symbol: Any) -> str:
+        """A tensor without elements of its own whose size is that of a symbol."""
+        if symbol.name not in self.carriers:
+            self.carriers[symbol.name] = name = f"z{len(self.carriers)}"
+            with unset_fake_temporarily():
+                one = torch.zeros(1, dtype=torch.uint8)
+            self.lines.append(f"{name} = {self._constant(one)}.expand({symbol.name})")
+        return self.carriers[symbol.name]
+
+    def _foreign(self, node: fx.Node) -> None:
+        name = self._v(node)
+        text = self._call(node)
+        self.lines.append(f"{name} = {text}")
+        self.known.add(name)
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            self._bind(expression(value), name)
+        for part in made_by(node):
+            if part is not node and part.users:
+                self.value(part)
+
+    def _attention(self, node: fx.Node) -> None:
+        names = [a.name for a in node.target._schema.arguments]
+        given = dict(zip(names, node.args, strict=False)) | node.kwargs
+        result = next((user for user in node.users if user.args[1] == 0), None)
+        if result is None:
+            return
+        order = self._order(result)
+        apart = order == (0, 2, 1, 3)
+        read = [self.arranged(given[n], order if apart else (0, 1, 2, 3))
+                for n in ("query", "key", "value")]  # fmt: skip
+        mask = "None" if given.get("attn_mask") is None else self.value(given["attn_mask"])
+        options = [f"scale={given['scale']!r}"] if given.get("scale") is not None else []
+        options += ["causal=True"] if given.get("is_causal") else []
+        options += ["layout='LHD'"] if apart else []
+        call = self._constant(torch.ops.pto.attention)
+        name = self._m(result) if apart else self._v(result)
+        self.lines.append(f"{name} = {call}({', '.join([*read, mask, *options])})")
+        self.known.add(name)
+        self._keep_promise_of_attention(result, apart)
+
+    def _keep_promise_of_attention(self, result: fx.Node, apart: bool) -> None:
+        promise = self.of.promise(result)
+        if apart and promise.is_exact:
+            return
+        sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
+        name = self.value(result)
+        self.lines.append(f"{name} = with_strides({name}, ({sizes},), ({strides},))")

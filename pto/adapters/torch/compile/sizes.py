@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's symbolic sizes as ours: a sympy expression as a _core.Dim, and as Python text.
+
+expression(node.meta["val"].shape[0])          # 16, or s0 * s1
+dim_of(s0 * s1, {s0: Dim.symbol(0), s1: Dim.symbol(1)})
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+
+import torch
+from pto.language.infer import size_max, size_min
+from torch.utils._sympy import functions as ours
+from torch.utils._sympy.printers import PythonPrinter
+
+_QUOTIENTS = tuple(getattr(ours, name) for name in ("FloorDiv", "CleanDiv") if hasattr(ours, name))
+_REMAINDERS = tuple(getattr(ours, n) for n in ("Mod", "PythonMod") if hasattr(ours, n))
+
+
+class NotExpressible(Exception):
+    """The tile language cannot say it, with the reason: ATen's kernel runs it."""
+
+
+def expression(size: Any) -> Any:
+    """A size as an int or a sympy expression."""
+    if isinstance(size, torch.SymInt):
+        found = size.node.expr
+        return int(found) if found.is_Integer else found
+    return int(size)
+
+
+def expressions(sizes: Sequence[Any]) -> tuple:
+    return tuple(map(expression, sizes))
+
+
+def symbols_of(sizes: Sequence[Any]) -> set[sympy.Symbol]:
+    return {one for size in sizes if not isinstance(size, int) for one in size.free_symbols}
+
+
+def is_from_data(symbol: sympy.Symbol) -> bool:
+    """Says whether a size depends on elements of tensors, as nonzero's."""
+    return symbol.name.startswith(("u", "zuf"))
+
+
+def dim_of(size: Any, known: Mapping[sympy.Symbol, Any]) -> Any:
+    """A size for known values of its symbols. Raises NotExpressible."""
+    if isinstance(size, int):
+        return size
+    if size.is_Integer:
+        return int(size)
+    if size.is_Symbol:
+        if size not in known:
+            raise NotExpressible(f"the size {size} comes from data")
+        return known[size]
+    parts = [dim_of(one, known) for one in size.args]
+    if size.is_Add:
+        return functools.reduce(lambda a, b: a + b, parts)
+    if size.is_Mul:
+        return functools.reduce(lambda a, b: a * b, parts)
+    if size.is_Pow and isinstance(parts[1], int) and 0 < parts[1] < 8:
+        return functools.reduce(lambda a, b: a * b, [parts[0]] * parts[1])
+    if isinstance(size, _QUOTIENTS):
+        return parts[0] // parts[1]
+    if isinstance(size, _REMAINDERS):
+        return parts[0] % parts[1]
+    if isinstance(size, ours.ModularIndexing):
+        return parts[0] // parts[1] % parts[2]
+    if isinstance(size, (ours.Max, sympy.Max)):
+        return functools.reduce(size_max, parts)
+    if isinstance(size, (ours.Min, sympy.Min)):
+        return functools.reduce(size_min, parts)
+    raise NotExpressible(f"the size {size} has an operation that sizes of programs lack")
+
+
+def text_of(size: Any) -> str:
+    """A size as Python text over the names of its symbols, for `math` and `torch`."""
+    return str(size) if isinstance(size, int) else f"({PythonPrinter().doprint(size)})"

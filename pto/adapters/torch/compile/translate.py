@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of an FX graph as formulas of the tile language.
+
+    known = Translation(graph)
+    known.refusal(node)             # None, or why ATen runs it
+    known.bases(node)               # the values that it reads, once views are looked through
+    build = known.builder(nodes, parameters, results)
+
+Views and tensors made of numbers alone are lazy: they are no steps, but belong to each program that
+reads them. What a node of several results makes are its getitem nodes.
+"""
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from pto import language as tile
+from pto.adapters.torch.compile import formulas, movement  # noqa: F401 fill the table
+from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, row_of
+from pto.adapters.torch.compile.sizes import (
+    NotExpressible,
+    dim_of,
+    expression,
+    is_from_data,
+    symbols_of,
+)
+from pto.adapters.torch.compile.values import Promise
+from pto.errors import Error
+from pto.graphs.program import Parameter, Recipe
+from pto.language.tensor import Tensor
+from pto.language.types import cast
+from torch import fx
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+LAZY = (Kind.VIEW, Kind.MAKE)
+
+
+def overload_of(node: fx.Node) -> str | None:
+    """The overload of ATen that a node calls: "add.Tensor"; None for any other."""
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
+        return None
+    return node.target.name().removeprefix("aten::")
+
+
+def is_symbolic(node: fx.Node) -> bool:
+    """Says whether a node stands for a number."""
+    return isinstance(node.meta.get("val"), (*_SYMBOLIC, int, float, bool))
+
+
+def is_part(node: fx.Node) -> bool:
+    return node.op == "call_function" and node.target is operator.getitem
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of what a node makes."""
+    found = value if isinstance(value, list | tuple) else [value]
+    return [one for one in found if isinstance(one, torch.Tensor)]
+
+
+class Translation:
+    """Answers questions about the nodes of one graph, and keeps the answers."""
+
+    def __init__(self) -> None:
+        self._promises: dict[fx.Node, Promise] = {}
+        self._refusals: dict[fx.Node, str | None] = {}
+        self._trials: dict[str, str | None] = {}
+
+    def promise(self, node: fx.Node) -> Promise:
+        if node not in self._promises:
+            self._promises[node] = Promise(node.meta["val"])
+        return self._promises[node]
+
+    def row(self, node: fx.Node) -> Row | None:
+        name = overload_of(node) if node.op == "call_function" else None
+        return None if name is None else row_of(name)
+
+    def is_lazy(self, node: fx.Node) -> bool:
+        if is_part(node):
+            return self.is_lazy(node.args[0])
+        row = self.row(node)
+        return row is not None and row.kind in LAZY and self.refusal(node) is None
+
+    def bases(self, node: fx.Node) -> Iterator[fx.Node]:
+        """The values from which a node, if it is lazy, and else which it, computes."""
+        if is_part(node) and self.is_lazy(node):
+            yield from self.bases(node.args[0])
+        elif self.is_lazy(node):
+            for one in node.all_input_nodes:
+                if not is_symbolic(one):
+                    yield from self.bases(one)
+        else:
+            yield node
+
+    def reads(self, node: fx.Node) -> list[fx.Node]:
+        """The values that a node reads, each once."""
+        found = [b for one in node.all_input_nodes if not is_symbolic(one)
+                 for b in self.bases(one)]  # fmt: skip
+        return list(dict.fromkeys(found))
+
+    # --- what can be said -------------------------------------------------------------------------
+
+    def refusal(self, node: fx.Node) -> str | None:
+        """Why a node is no part of a program; None: it is one."""
+        if node not in self._refusals:
+            self._refusals[node] = self._refusal(node)
+        return self._refusals[node]
+
+    def _refusal(self, node: fx.Node) -> str | None:
+        row = self.row(node)
+        if row is None or row.build is None:
+            return "the tile language has no formula for it"
+        if any(not isinstance(one.meta.get("val"), (torch.Tensor, *_SYMBOLIC, int, list, tuple))
+               for one in node.all_input_nodes):  # fmt: skip
+            return "an argument is no tensor"
+        read = [one.meta["val"] for one in node.all_input_nodes if not is_symbolic(one)]
+        for one in (*read, *tensors_of(node.meta.get("val"))):
+            if not isinstance(one, torch.Tensor):
+                return "an argument is a list that a node made"
+            promise = Promise(one)
+            if promise.dtype is None:
+                return f"a tensor is {one.dtype} on {one.device}, {one.layout}"
+            if promise.fake.ndim > 8:
+                return "a tensor has more than 8 axes"
+            if any(map(is_from_data, symbols_of(promise.shape))):
+                return "a size comes from data"
+        if any(is_symbolic(one) and not isinstance(one.meta["val"], torch.SymInt | int)
+               for one in node.all_input_nodes):  # fmt: skip
+            return "an argument is a number that is known only at the call"
+        return self._trial(node)
+
+    def _trial(self, node: fx.Node) -> str | None:
+        """Traces a node alone; nodes alike but for their names share the answer."""
+        inputs = [one for one in node.all_input_nodes if not is_symbolic(one)]
+        about = {one: f"{self.promise(one).dtype}{self.promise(one).shape}" for one in inputs}
+        about |= {one: str(one.meta["val"]) for one in node.all_input_nodes if is_symbolic(one)}
+        made = [(t.dtype, tuple(t.shape)) for t in tensors_of(node.meta["val"])]
+        arguments = fx.node.map_arg((node.args, node.kwargs), lambda one: about[one])
+        same = [inputs.index(one) for one in inputs]
+        key = f"{overload_of(node)} {arguments} {same} {made}"
+        if key not in self._trials:
+            self._trials[key] = self._traced_alone(node, inputs)
+        return self._trials[key]
+
+    def _traced_alone(self, node: fx.Node, inputs: list[fx.Node]) -> str | None:
+        wanted = symbols_of([s for one in (*inputs, node) for t in tensors_of(one.meta["val"])
+                             for s in Promise(t).shape])  # fmt: skip
+        symbols = sorted(wanted, key=str)
+        parameters = [Parameter(self.promise(one).dtype) for one in inputs] + [Parameter("u8")]
+
+        def shapes(sizes: Sequence[Any]) -> list[tuple]:
+            known = dict(zip(symbols, sizes, strict=True))
+            own = [tuple(dim_of(n, known) for n in self.promise(one).shape) for one in inputs]
+            return [*own, (1,)]
+
+        def build(tensors: list[Tensor], sizes: Sequence[Any]) -> list[Tensor]:
+            known = dict(zip(symbols, sizes, strict=True))
+            found = Building(self, dict(zip(inputs, tensors, strict=False)), known).compute(node)
+            return list(found) if isinstance(found, tuple) else [found]
+
+        places = tuple((0, 0) for _ in symbols)
+        try:
+            Recipe(("trial",), tuple(parameters), places, shapes, build).trace()
+        except NotExpressible as why:
+            return str(why)
+        except Error as error:
+            return error.what
+        except Exception as error:  # what does not trace, for whatever reason, stays with ATen
+            return f"{type(error).__name__}: {error}"
+        return None
+
+
+class Building:
+    """One tracing of nodes: `values` has the traced tensor of each node that is known."""
+
+    def __init__(self, of: Translation, values: dict[fx.Node, Any], known: dict):
+        self.of, self.values, self.known = of, values, known
+
+    def value(self, node: fx.Node) -> Any:
+        """The traced value of a node; views are computed when they are asked for."""
+        if node not in self.values:
+            if is_part(node):
+                self.values[node] = self.value(node.args[0])[node.args[1]]
+            else:
+                self.values[node] = self.compute(node)
+        return self.values[node]
+
+    def compute(self, node: fx.Node) -> Any:
+        """Records a node; its value, with the types that the graph promises."""
+        row = self.of.row(node)
+        out = self._out(node.meta["val"])
+        args = [self._argument(one) for one in node.args]
+        kwargs = {name: self._argument(one) for name, one in node.kwargs.items()}
+        if row.promotes:
+            args, kwargs = self._promoted(node, out, args, kwargs)
+        found = row.build(out, *args, **kwargs)
+        if isinstance(found, tuple):
+            return found
+        return found if found.dtype is out.dtype else cast(found, out.dtype)
+
+    def _out(self, value: Any) -> Out:
+        if isinstance(value, list | tuple):
+            parts = tuple(self._out(one) for one in value)
+            return Out(parts[0].dtype, parts[0].shape, parts)
+        promise = Promise(value)
+        return Out(tile.dtype(promise.dtype), self._sizes(promise.shape))
+
+    def _sizes(self, sizes: Sequence[Any]) -> tuple:
+        return tuple(dim_of(size, self.known) for size in sizes)
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, fx.Node):
+            if is_symbolic(value):
+                return dim_of(expression(value.meta["val"]), self.known)
+            return self.value(value)
+        if isinstance(value, list | tuple):
+            return [self._argument(one) for one in value]
+        return value
+
+    def _promoted(self, node: fx.Node, out: Out, args: list, kwargs: dict) -> tuple[list, dict]:
+        """The arguments with the element type in which PyTorch computes."""
+        flat = [a for a in (*node.args, *node.kwargs.values()) if a is not None]
+        given = [a.meta["val"] if isinstance(a, fx.Node) else a for a in flat]
+        given = [a for a in given if isinstance(a, torch.Tensor | int | float | torch.SymInt)]
+        _, common = elementwise_dtypes(
+            *given, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+        )
+        name = str(common).removeprefix("torch.")
+        if out.dtype.is_float and not common.is_floating_point:
+            name = out.dtype.long_name
+        formula = FORMULAS.get(overload_of(node))
+        if formula is not None and name not in formula.types:
+            raise NotExpressible(f"there is no formula for {name}")
+        kind = tile.dtype(name)
+
+        def typed(value: Any) -> Any:
+            return cast(value, kind) if isinstance(value, Tensor) else value
+
+        return [typed(a) for a in args], {n: typed(v) for n, v in kwargs.items()}
+
+
+def arranged(x: Tensor, order: Sequence[int]) -> Tensor:
+    """x with its axes in this order."""
+    return x if list(order) == sorted(order) else tile.permute(x, tuple(order))
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=lambda axis: order[axis]))

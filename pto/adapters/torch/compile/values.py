@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Promises of the fake tensors of a graph: types, shapes, and how results lie in memory."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from pto.adapters.torch.compile.sizes import expression, expressions
+from pto.adapters.torch.record import DTYPE_NAMES
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+CONTIGUOUS, ROWS, ANY = range(3)  # StrideClass of launch/signature.hpp
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A tensor of the graph: its type, sizes and strides (ints or sympy expressions)."""
+
+    fake: torch.Tensor
+
+    @cached_property
+    def dtype(self) -> str | None:
+        """The element type as we call it; None where we have none, or not on this device."""
+        is_plain = self.fake.layout == torch.strided and self.fake.device.type == "cpu"
+        return DTYPE_NAMES.get(self.fake.dtype) if is_plain else None
+
+    @cached_property
+    def shape(self) -> tuple:
+        return expressions(self.fake.shape)
+
+    @cached_property
+    def strides(self) -> tuple:
+        return expressions(self.fake.stride())
+
+    @cached_property
+    def order(self) -> tuple[int, ...] | None:
+        """The axes from the outermost in memory to the innermost; None: it has gaps or repeats.
+
+        Axes of size 1 stay where they stand.
+        """
+        sizes, strides = self.fake.shape, self.fake.stride()
+        if _is_dense(sizes, strides):
+            return tuple(range(len(sizes)))
+        hints = [_hint(stride) for stride in strides]
+        if None in hints:
+            return None
+        order = sorted(range(len(sizes)), key=lambda axis: (-hints[axis], axis))
+        dense = _is_dense([sizes[a] for a in order], [strides[a] for a in order])
+        return tuple(order) if dense else None
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Says whether the strides are those of a new tensor, its axes put back from `order`."""
+        order = self.order
+        if order is None:
+            return False
+        expected = dense_strides([self.fake.shape[a] for a in order])
+        return all(_same(e, self.fake.stride()[a]) for e, a in zip(expected, order, strict=True))
+
+    @cached_property
+    def stride_class(self) -> int:
+        """The class of the strides of this tensor as it is."""
+        sizes, strides = self.fake.shape, self.fake.stride()
+        if _is_dense(sizes, strides):
+            return CONTIGUOUS
+        return ROWS if _same(sizes[-1], 1) or _same(strides[-1], 1) else ANY
+
+    @property
+    def bytes(self) -> int | None:
+        """The bytes of its elements for the sizes of the capture."""
+        sizes = [_hint(size) for size in self.fake.shape]
+        return None if None in sizes else math.prod(sizes) * self.fake.element_size()
+
+
+def dense_strides(sizes: Sequence[Any]) -> list[Any]:
+    """The strides that PyTorch gives a new tensor."""
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step = step * (size if not isinstance(size, int) else max(size, 1))
+    return strides[::-1]
+
+
+def _is_dense(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+    step: Any = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if _same(size, 1):
+            continue
+        if not _same(stride, step):
+            return False
+        step = step * size
+    return True
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if expression(a) == expression(b):
+        return True
+    return bool(statically_known_true(a == b))
+
+
+def _hint(size: Any) -> int | None:
+    if isinstance(size, int):
+        return size
+    return size.node.hint if size.node.has_hint() else None  # a size from data has none
+
+
+def promise_of(value: Any) -> Promise | None:
+    return Promise(value) if isinstance(value, torch.Tensor) else None
