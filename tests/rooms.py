@@ -43,7 +43,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 850,
-    "adapters": 13900,
+    "adapters": 14130,
     "aten": 2100,
     "base": 1500,
     "bench": 1224,

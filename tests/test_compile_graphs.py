@@ -93,6 +93,7 @@ CASES = {
     "casts": (lambda x: (x.double() * 2, x.int(), x.long() + 1, x.bool(), x.half() * 2), (3, 4)),
     "masks": (lambda x: torch.where(arange(4)[None] <= arange(4)[:, None], x, -INF).softmax(-1),
               (4, 4)),
+    "positions alone": (lambda x: (arange(4)[None] - arange(3)[:, None]).abs() * 2 < 3, (3,)),
     "bytes": (lambda x: (x + 1, x.float() / 255, x > 3), arange(8, dtype=torch.uint8)),
 }  # fmt: skip
 

@@ -44,6 +44,7 @@ __all__ = [
     "use_host_pool",
 ]
 
+_COMPILE_TOOLS = ("explain", "verify")  # of torch.compile(model, backend="pto")
 _libraries: dict[str, torch.library.Library] = {}  # keep the Python registrations alive
 _declared: set[int] = set()
 
@@ -153,6 +154,8 @@ def _declare(index: int) -> None:
 
 def __getattr__(name: str) -> Any:
     """pto.torch.NAME, also NAME_ and NAME(..., out=): torch.ops.pto.NAME."""
+    if name in _COMPILE_TOOLS:  # seldom needed
+        return getattr(importlib.import_module(f"pto.adapters.torch.compile.{name}"), name)
     try:
         return getattr(torch.ops.pto, name)
     except AttributeError:

@@ -274,6 +274,17 @@ def remainder(out: Out, x: Tensor, other: Any) -> Tensor:
     return tile.remainder(x, other)
 
 
+@row(Kind.POINT, "abs")
+def absolute(out: Out, x: Tensor) -> Tensor:
+    return tile.abs(x)
+
+
+@row(Kind.POINT, "pow.Scalar")
+def power_of(out: Out, base: Any, exponent: Tensor) -> Tensor:
+    only(exponent.dtype.is_float, "a power of integers")
+    return tile.pow(exponent * 0 + base, exponent)
+
+
 @row(Kind.POINT, "neg")
 def neg(out: Out, x: Tensor) -> Tensor:
     only(x.dtype is not tile.boolean, "arithmetic of bool")

@@ -113,6 +113,10 @@ def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node])
         shapes.append((symbol,))
         parameters.append(Parameter("u8", 2))
     symbols = list(places)
+    if not parameters:  # a call needs a tensor
+        missing = (sympy.Integer(1),)
+        shapes.append((1,))
+        parameters.append(Parameter("u8"))
 
     def shapes_for(sizes: Sequence[Any]) -> list[tuple]:
         known = dict(zip(symbols, sizes, strict=True))

@@ -41,6 +41,10 @@ def with_strides(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) 
     return made.copy_(x)
 
 
+def _definition(head: str, lines: Sequence[str]) -> str:
+    return f"def {head}:\n" + "\n".join(f"    {line}" for line in lines) + "\n"
+
+
 class Replay:
     """Writes the function of a plan."""
 
@@ -55,6 +59,7 @@ class Replay:
         self.step_of_line: dict[int, Step] = {}
         self.numbers = {node: place for place, node in enumerate(graph.nodes)}
         self.known: set[str] = set()  # names that have a value
+        self.fresh: set[fx.Node] = set()  # values in memory of their own, as promised
         self.constants: dict[int, str] = {}
         self.symbols: set[str] = set()
         self.carriers: dict[str, str] = {}
@@ -71,12 +76,22 @@ class Replay:
         (output,) = (node for node in self.graph.nodes if node.op == "output")
         given = output.args[0] if isinstance(output.args[0], list | tuple) else output.args
         self.lines.append(f"return [{', '.join(self._text(one) for one in given)}]")
+        self.all_lines = [*self.lines]
         self._delete_dead()
-        self.source = "def run(args):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
+        self.source = _definition("run(args)", self.lines)
         exec(compile(self.source, "<pto graph>", "exec"), self.space)
-        run = self.space["run"]
-        run._boxed_call = True
-        return run
+        return self.space["run"]
+
+    def observed(self) -> Callable[[list, Callable[[int, dict], None]], list]:
+        """The function with `see(number of the step, all names)` behind each step; it keeps all."""
+        lines = []
+        for place, line in enumerate(self.all_lines):
+            lines.append(line)
+            step = self.step_of_line.get(place)
+            if step is not None and self.step_of_line.get(place + 1) is not step:
+                lines.append(f"see({self.steps.index(step)}, locals())")
+        exec(_definition("observed(args, see)", lines), self.space)
+        return self.space["observed"]
 
     def _begin(self) -> None:
         inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
@@ -138,6 +153,8 @@ class Replay:
         if self._m(node) in self.known:
             order = self._order(node)
             self.lines.append(f"{name} = {self._m(node)}.permute({inverse(order)})")
+        elif (seen := self._seen(node)) is not None:
+            self.lines.append(f"{name} = {seen}")
         elif is_part(node):
             self.lines.append(f"{name} = {self.value(node.args[0])}[{node.args[1]}]")
         else:
@@ -157,6 +174,8 @@ class Replay:
         """A value with its axes in this order: often what its last view was made from."""
         if list(order) == sorted(order):
             return self.value(node)
+        if (seen := self._seen(node, order)) is not None:
+            return seen
         if overload_of(node) == "permute" and self.of.is_lazy(node):
             axes = [axis % len(order) for axis in node.args[1]]
             return self.arranged(node.args[0], [axes[axis] for axis in order])
@@ -166,6 +185,26 @@ class Replay:
                 self.known.add(self._m(node))
             return self._m(node)
         return f"{self.value(node)}.permute({tuple(order)})"
+
+    def _seen(self, node: fx.Node, order: Sequence[int] = ()) -> str | None:
+        """A view of what a step of ours made, its axes in this order, as one call; None for others.
+
+        Such results begin at their memory and have the promised strides, so that those of a view of
+        a view are known, too.
+        """
+        bases = list(dict.fromkeys(self.of.bases(node)))
+        seen = node.meta["val"]
+        if not isinstance(seen, torch.Tensor) or not self.of.is_lazy(node):
+            return None
+        if len(bases) != 1 or bases[0] not in self.fresh:
+            return None
+        base, order = bases[0], order or range(seen.ndim)
+        offset = text_of(expression(seen.storage_offset() - base.meta["val"].storage_offset()))
+        promise = self.of.promise(node)
+        sizes = "".join(f"{text_of(promise.shape[axis])}, " for axis in order)
+        strides = "".join(f"{text_of(promise.strides[axis])}, " for axis in order)
+        name = self._m(base) if self._m(base) in self.known else self.value(base)
+        return f"{name}.as_strided(({sizes}), ({strides}), {offset})"
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -236,6 +275,7 @@ class Replay:
         self.known.update(names)
         for value in group.results:
             self._keep_promise(value)
+        self.fresh.update(group.results)
 
     def _keep_promise(self, value: fx.Node) -> None:
         """Copies a result whose promised strides no permutation of a new tensor has."""
@@ -248,12 +288,13 @@ class Replay:
 
     def _carrier(self, symbol: Any) -> str:
         """A tensor without elements of its own whose size is that of a symbol."""
-        if symbol.name not in self.carriers:
-            self.carriers[symbol.name] = name = f"z{len(self.carriers)}"
+        size = str(symbol)
+        if size not in self.carriers:
+            self.carriers[size] = name = f"z{len(self.carriers)}"
             with unset_fake_temporarily():
                 one = torch.zeros(1, dtype=torch.uint8)
-            self.lines.append(f"{name} = {self._constant(one)}.expand({symbol.name})")
-        return self.carriers[symbol.name]
+            self.lines.append(f"{name} = {self._constant(one)}.expand({size})")
+        return self.carriers[size]
 
     def _foreign(self, node: fx.Node) -> None:
         name = self._v(node)
@@ -286,6 +327,7 @@ class Replay:
         self.lines.append(f"{name} = {call}({', '.join([*read, mask, *options])})")
         self.known.add(name)
         self._keep_promise_of_attention(result, apart)
+        self.fresh.add(result)
 
     def _keep_promise_of_attention(self, result: fx.Node, apart: bool) -> None:
         promise = self.of.promise(result)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.torch.explain(): the steps that a call of a compiled model runs, with times and reasons.
+
+    print(pto.torch.explain(model, **batch))
+
+A plain model is compiled first. The call is made three times: what has to be compiled and packed is
+then there, and the last call is the one that is shown.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from pto import _core
+from pto.adapters.torch.compile.compiled import CompiledGraph, line_of, observers
+from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
+from torch._dynamo.utils import counters
+
+_REDUCING = ("mm", "sum", "mean", "softmax", "conv", "norm", "attention", "cumsum", "prod", "var")
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    """A step of a run: the model's line, its kind, its operations, its time and the bytes that it
+    reads and writes; `why` says why ATen runs it."""
+
+    line: str
+    kind: str
+    operations: tuple[str, ...]
+    us: float
+    bytes: int | None
+    why: str
+
+    def __str__(self) -> str:
+        about = " ".join(dict.fromkeys(self.operations))
+        about = about if len(about) <= 48 else f"{about[:45]}..."
+        file = "/".join(self.line.rsplit("/", 2)[-1:])
+        size = "" if self.bytes is None else f"{self.bytes / 1e6:.2f} MB"
+        return f"{about:<50}{file:<34}{self.kind:<10}{self.us:>9.1f} us {size:>10}  {self.why}"
+
+
+@dataclass(frozen=True)
+class ShownGraph:
+    """One graph that the call ran."""
+
+    kind: str
+    steps: tuple[ShownStep, ...]
+    source: str
+
+    @cached_property
+    def has_our_bits(self) -> bool:
+        """Says whether no step of ATen sums, so that threads and batches change no bit."""
+        return not any(
+            one.kind == ATEN and any(word in op for op in one.operations for word in _REDUCING)
+            for one in self.steps
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind} graph, {len(self.steps)} steps"]
+        lines += [f"{place:>3} {step}" for place, step in enumerate(self.steps)]
+        law = "hold" if self.has_our_bits else "are not ours: steps of ATen sum"
+        return "\n".join([*lines, f"bits for any number of threads and any batch {law}"])
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The graphs that a call ran, the graph breaks, and what was compiled and packed for it."""
+
+    graphs: tuple[ShownGraph, ...]
+    breaks: tuple[str, ...]
+    packed_bytes: int  # of all weights of the process
+    recompilations: int
+
+    @property
+    def steps(self) -> tuple[ShownStep, ...]:
+        return tuple(step for graph in self.graphs for step in graph.steps)
+
+    def share_of_aten(self) -> float:
+        """ATen's part of the time of the steps, 0 to 1."""
+        total = sum(step.us for step in self.steps)
+        return sum(step.us for step in self.steps if step.kind == ATEN) / total if total else 0.0
+
+    def __str__(self) -> str:
+        count = len(self.graphs)
+        breaks = "; ".join(self.breaks) or "no breaks"
+        lines = [f"{count} graph{'s' if count != 1 else ''}, {breaks}", *map(str, self.graphs)]
+        packed = f"packed weights {self.packed_bytes / 1e6:.1f} MB"
+        seen = ("changes of weights are seen, but for writes of a few elements through .data or a "
+                "NumPy view: pto.repack(w), or pto.config.weights = 'compared'")  # fmt: skip
+        share = f"{100 * self.share_of_aten():.1f} % of the time in ATen"
+        return "\n".join([*lines, f"{packed}; {share}; recompiled {self.recompilations} times",
+                          seen])  # fmt: skip
+
+
+@contextmanager
+def observed(see: Callable[[CompiledGraph, list], list]) -> Iterator[None]:
+    """Lets `see` run each graph of a block."""
+    observers.append(see)
+    try:
+        yield
+    finally:
+        observers.remove(see)
+
+
+def as_compiled(model: Callable[..., Any]) -> Callable[..., Any]:
+    """The model where it is compiled already, else a compiled form."""
+    is_compiled = isinstance(model, torch._dynamo.eval_frame.OptimizedModule) or hasattr(
+        model, "_torchdynamo_orig_callable"
+    )
+    return model if is_compiled else torch.compile(model, backend="pto")
+
+
+def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """The steps of model(*args, **kwargs). Gradients are computed only where the caller does so."""
+    breaks = dict(counters["graph_break"])
+    run = as_compiled(model)
+    run(*args, **kwargs)
+    first = counters["stats"]["unique_graphs"]
+    run(*args, **kwargs)
+    shown: list[ShownGraph] = []
+
+    def see(graph: CompiledGraph, given: list) -> list:
+        times: dict[int, float] = {}
+        run_observed = graph.replay.observed()
+        before = [time.perf_counter()]
+
+        def note(place: int, names: dict) -> None:
+            now = time.perf_counter()
+            times[place] = now - before[0]
+            before[0] = time.perf_counter()
+
+        results = run_observed(given, note)
+        steps = [_shown(graph, step, times.get(at, 0.0)) for at, step in enumerate(graph.steps)]
+        shown.append(ShownGraph(graph.kind, tuple(steps), graph.replay.source))
+        return results
+
+    with observed(see):
+        run(*args, **kwargs)
+    new = [reason for reason, n in counters["graph_break"].items() if n > breaks.get(reason, 0)]
+    again = max(0, counters["stats"]["unique_graphs"] - first)
+    return Explanation(tuple(shown), tuple(new), _core.packed_weight_bytes(), again)
+
+
+def _shown(graph: CompiledGraph, step: Step, seconds: float) -> ShownStep:
+    names = tuple(name_of(node) for node in step.nodes)
+    lines = [line for node in step.nodes if (line := line_of(node))]
+    line = lines[0] if lines else ""
+    read = step.group.inputs if step.kind == PROGRAM else graph.of.reads(step.node)
+    values = [*read, *(step.group.results if step.kind == PROGRAM else [step.node])]
+    sizes = [graph.of.promise(v).bytes for v in values
+             if isinstance(v.meta.get("val"), torch.Tensor)]  # fmt: skip
+    total = None if None in sizes else sum(sizes)
+    return ShownStep(line, step.kind, names, 1e6 * seconds, total, step.reason)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.torch.verify(): each step of a compiled model against float64 and eager.
+
+    report = pto.torch.verify(model, **batch)
+    assert report.is_right, report              # its text names the first step that deviates
+
+A step gets the values that it had in the run. Its nodes run once more in ATen, as they are and with
+floats of 64 bits; the step deviates where its error is more than twice ATen's and 1e-6 of the
+largest element (4e-3 for f16 and 4e-2 for bf16).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pto.adapters.torch.compile.compiled import CompiledGraph, line_of
+from pto.adapters.torch.compile.explain import as_compiled, observed
+from pto.adapters.torch.compile.groups import made_by
+from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
+from pto.adapters.torch.compile.sizes import expression, text_of
+from pto.adapters.torch.compile.translate import inverse, is_part, is_symbolic
+from torch import fx
+
+_SLACK = {torch.float16: 4e-3, torch.bfloat16: 4e-2, torch.float32: 1e-6, torch.float64: 1e-12}
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One result of a step: largest errors against float64, relative to the largest element."""
+
+    line: str
+    operations: tuple[str, ...]
+    error: float
+    eager_error: float
+    is_right: bool
+    program: str  # the graph of the step, as text
+
+    def __str__(self) -> str:
+        what = " ".join(dict.fromkeys(self.operations))
+        sign = "agrees" if self.is_right else "DEVIATES"
+        return (
+            f"{sign}: {what} at {self.line}: error {self.error:.1e}, eager {self.eager_error:.1e}"
+        )
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    steps: tuple[StepReport, ...]
+
+    @property
+    def is_right(self) -> bool:
+        return all(one.is_right for one in self.steps)
+
+    @property
+    def first(self) -> StepReport | None:
+        """The first step that deviates."""
+        return next((one for one in self.steps if not one.is_right), None)
+
+    def __str__(self) -> str:
+        if self.first is not None:
+            return f"{self.first}\nThis program shows it:\n{self.first.program}"
+        return "\n".join([f"{len(self.steps)} results agree", *map(str, self.steps)])
+
+
+def verify(model: Callable[..., Any], *args: Any, **kwargs: Any) -> VerifyReport:
+    """Compares each step of model(*args, **kwargs) that is ours."""
+    run = as_compiled(model)
+    found: list[StepReport] = []
+
+    def see(graph: CompiledGraph, given: list) -> list:
+        def note(place: int, names: dict) -> None:
+            step = graph.steps[place]
+            if step.kind != ATEN:
+                found.extend(_compared(graph, step, names))
+
+        return graph.replay.observed()(given, note)
+
+    run(*args, **kwargs)
+    with observed(see):
+        run(*args, **kwargs)
+    return VerifyReport(tuple(found))
+
+
+class _Values:
+    """The values of a graph at a step: those of the run, and what follows from them in ATen."""
+
+    def __init__(self, graph: CompiledGraph, names: dict, wide: bool):
+        self.graph, self.names, self.wide = graph, names, wide
+        self.made: dict[fx.Node, Any] = {}
+
+    def of_run(self, node: fx.Node) -> torch.Tensor:
+        number = self.graph.replay.numbers[node]
+        space = self.graph.replay.space
+        if f"v{number}" in self.names or f"v{number}" in space:
+            return self.names.get(f"v{number}", space.get(f"v{number}"))
+        order = self.graph.of.promise(node).order
+        return self.names[f"m{number}"].permute(inverse(order))
+
+    def number(self, node: fx.Node) -> Any:
+        space = {**self.graph.replay.space, **self.names}
+        return eval(text_of(expression(node.meta["val"])), space)  # noqa: S307 our own text
+
+    def value(self, node: fx.Node) -> Any:
+        if is_symbolic(node):
+            return self.number(node)
+        if node not in self.made:
+            self.made[node] = self._value(node)
+        return self.made[node]
+
+    def _value(self, node: fx.Node) -> Any:
+        if is_part(node) and (node.args[0] in self.made or self.graph.of.is_lazy(node)):
+            return self.value(node.args[0])[node.args[1]]
+        if not self.graph.of.is_lazy(node):
+            found = self.of_run(node)
+            return found.double() if self.wide and found.is_floating_point() else found
+        return self.compute(node)
+
+    def compute(self, node: fx.Node) -> Any:
+        """Runs a node in ATen."""
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), self.value)
+        if self.wide and isinstance(kwargs.get("dtype"), torch.dtype):
+            is_float = kwargs["dtype"].is_floating_point
+            kwargs = {**kwargs, "dtype": torch.float64 if is_float else kwargs["dtype"]}
+        self.made[node] = node.target(*args, **kwargs)
+        return self.made[node]
+
+
+def _compared(graph: CompiledGraph, step: Step, names: dict) -> list[StepReport]:
+    exact, eager = _Values(graph, names, True), _Values(graph, names, False)
+    for values in (exact, eager):
+        for node in step.nodes:
+            values.compute(node)
+    results = step.group.results if step.kind == PROGRAM else [
+        user for user in made_by(step.node) if is_part(user) and user.args[1] == 0
+    ]  # fmt: skip
+    text = str(step.program.graph) if step.program is not None else name_of(step.node)
+    found = []
+    for result in results:
+        got = exact.of_run(result)
+        error, bound = (
+            _error(got, exact.value(result)),
+            _error(eager.value(result), exact.value(result)),
+        )
+        slack = _SLACK.get(got.dtype, 0.0)
+        is_right = error <= 2 * bound + slack
+        line = line_of(result.args[0] if is_part(result) else result)
+        operations = tuple(name_of(node) for node in step.nodes)
+        found.append(StepReport(line, operations, error, bound, is_right, text))
+    return found
+
+
+def _error(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The largest difference, relative to the largest element; infinite where NaN stand apart."""
+    if got.shape != wanted.shape:
+        return float("inf")
+    if not got.numel():
+        return 0.0
+    got, wanted = got.double(), wanted.double()
+    same = (got == wanted) | (got.isnan() & wanted.isnan())
+    difference = torch.where(same, 0.0, (got - wanted).abs())
+    if difference.isnan().any():
+        return float("inf")
+    finite = wanted[wanted.isfinite()].abs()
+    scale = float(finite.max()) if finite.numel() else 1.0
+    return float(difference.max()) / (scale or 1.0)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models under torch.compile(backend="pto"): at most twice eager's error against float64."""
+
+import copy
+import importlib.util
+import os
+import warnings
+
+import pto.torch
+import pytest
+import torch
+from compile_cases import assert_same, leaves
+from compile_models import MODELS
+
+from pto.adapters.torch.compile.plan import ATEN
+
+SIZES = ((2, 7), (3, 12), (1, 5))
+has_transformers = importlib.util.find_spec("transformers") is not None
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def wide(value):
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.double() if is_float else value
+
+
+def assert_as_right_as_eager(model, run, *args, **kwargs):
+    """The largest error of each result is at most twice eager's, plus 1e-7 of the largest value."""
+    exact_model = copy.deepcopy(model).double()
+    exact = exact_model(*map(wide, args), **{n: wide(v) for n, v in kwargs.items()})
+    found, eager = run(*args, **kwargs), model(*args, **kwargs)
+    for a, b, c in zip(leaves(found), leaves(eager), leaves(exact), strict=True):
+        strides = [s for n, s in zip(a.shape, a.stride(), strict=True) if n != 1]
+        assert a.shape == b.shape and a.dtype == b.dtype
+        assert strides == [s for n, s in zip(b.shape, b.stride(), strict=True) if n != 1]
+        scale = c.abs().max() + 1e-30
+        error, bound = ((one.double() - c).abs().max() / scale for one in (a, b))
+        assert error <= 2 * bound + 1e-7, (float(error), float(bound))
+
+
+@pytest.mark.parametrize("dynamic", (None, True), ids=("captured", "dynamic"))
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_as_right_as_eager_at_three_sizes(name, dynamic):
+    make, inputs = MODELS[name]
+    model = make().eval().requires_grad_(False)
+    run = torch.compile(model, backend="pto", dynamic=dynamic)
+    for batch, length in SIZES:
+        assert_as_right_as_eager(model, run, *inputs(batch, length))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_of_a_model_are_those_of_eager(name):
+    make, inputs = MODELS[name]
+    model, given = make().train(), inputs(2, 7)
+    other = copy.deepcopy(model)
+    run = torch.compile(model, backend="pto")
+    for function in (run, other):
+        result = leaves(function(*given))[0]
+        (result * torch.linspace(-1, 1, result.numel()).view(result.shape)).sum().backward()
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        assert (a.grad is None) == (b.grad is None)
+        if b.grad is not None:
+            assert_same(a.grad, b.grad, rtol=1e-3, atol=1e-5 * (1 + float(b.grad.abs().max())))
+
+
+def test_layers_of_a_model_without_convolutions_leave_nothing_to_aten():
+    model = MODELS["bert"][0]().eval().requires_grad_(False)
+    shown = pto.torch.explain(model, *MODELS["bert"][1](2, 7))
+    assert [step.kind for step in shown.steps if step.kind == ATEN] == []
+    assert len(shown.steps) <= 6 and shown.graphs[0].has_our_bits
+    assert "1 graph, no breaks" in str(shown) and "compile_models.py" in str(shown)
+
+
+def test_explain_says_why_aten_runs_a_step_and_where():
+    model = MODELS["vit"][0]().eval().requires_grad_(False)
+    shown = pto.torch.explain(model, *MODELS["vit"][1](2, 7))
+    (step,) = (one for one in shown.steps if "convolution" in one.operations)
+    assert step.kind == ATEN and "no formula" in step.why and "compile_models.py" in step.line
+    assert not shown.graphs[0].has_our_bits and 0 < shown.share_of_aten() < 1
+
+
+def test_verify_finds_the_first_step_that_deviates(monkeypatch):
+    from pto.adapters.torch.compile import rows
+
+    model = MODELS["llama"][0]().eval().requires_grad_(False)
+    args = MODELS["llama"][1](2, 6)
+    report = pto.torch.verify(model, *args)
+    assert report.is_right and len(report.steps) > 5, report
+    torch._dynamo.reset()
+    wrong = rows.Row(rows.Kind.POINT, lambda out, x: pto.silu(x) * 1.01)
+    monkeypatch.setitem(rows.TABLE, "silu", wrong)
+    report = pto.torch.verify(model, *args)
+    assert not report.is_right and "silu" in report.first.operations
+    assert "DEVIATES" in str(report) and "graph graph_" in str(report)
+
+
+# --- architectures of transformers ---------------------------------------------------------------
+
+
+def small(**more):
+    return dict(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                intermediate_size=64, max_position_embeddings=64) | more  # fmt: skip
+
+
+GROUPED = small(num_key_value_heads=2, use_cache=False)
+GPT = {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+DISTIL = {"vocab_size": 50, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
+T5 = {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+IMAGES = small(image_size=32, patch_size=8)
+ARCHITECTURES = {
+    "Bert": small(),
+    "Roberta": small(),
+    "DistilBert": DISTIL,
+    "Electra": small(embedding_size=16),
+    "Albert": small(embedding_size=16),
+    "MPNet": small(),
+    "GPT2": GPT | {"use_cache": False},
+    "Llama": GROUPED,
+    "Mistral": GROUPED,
+    "Qwen2": GROUPED,
+    "Gemma": GROUPED | {"head_dim": 8},
+    "Phi": small(use_cache=False),
+    "GPTNeoX": small(use_cache=False),
+    "T5Encoder": T5,
+    "ViT": IMAGES,
+    "CLIPText": small(),
+}
+QUICK = ("GPT2", "Llama")
+
+
+@pytest.mark.skipif(not has_transformers, reason="needs transformers: ./dev demo installs it")
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_an_architecture_of_transformers_is_as_right_as_eager(name, deep):
+    if name not in QUICK and not deep:
+        pytest.skip("a deep test")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    import transformers
+
+    kind = "CLIPTextConfig" if name == "CLIPText" else f"{name.removesuffix('Encoder')}Config"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        config = getattr(transformers, kind)(**ARCHITECTURES[name])
+        model = getattr(transformers, f"{name}Model")(config).eval().requires_grad_(False)
+    run = torch.compile(model, backend="pto")
+    for batch, length in SIZES if deep else SIZES[:2]:
+        if name == "ViT":
+            given = {"pixel_values": torch.randn(batch, 3, 32, 32)}
+        else:
+            given = {"input_ids": torch.randint(2, 50, (batch, length))}
+            given["attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
+        assert_as_right_as_eager(First(model), First(run), **given)
+
+
+class First(torch.nn.Module):
+    """A model of which only the first result counts."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, **given):
+        return self.model(**given)[0]
