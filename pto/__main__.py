@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
         "--compat", action="store_true", help="include folder of the public library's spellings"
     )
     what.add_argument(
-        "--aten", action="store_true", help="flags of a program with <pto/aten/functions.hpp>"
+        "--aten", action="store_true", help="flags of a program with what is written for PyTorch"
     )
     what.add_argument("--gdb", action="store_true", help="script that makes gdb print tiles")
     what.add_argument("--version", action="store_true", help="three numbers")

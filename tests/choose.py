@@ -42,6 +42,7 @@ SUBJECTS = {
     ),
     "test_aten*": ("language", "operators", "adapters", "aten"),
     "test_compile_*": (*EVERY, "operators", "ops", "aten", "graphs", "adapters"),
+    "test_infini*": ("operators", "adapters", "aten", "compat"),
     "test_model*": (*EVERY, "operators", "ops", "models"),
     "test_torch*|test_npu*|test_jit_torch|test_guide*|test_jax*|test_onnx*|test_tensorflow*|"
     "test_mindspore*|test_adapter*|test_conformance": (

@@ -22,6 +22,7 @@ APART = re.compile(r"isa/cpu/matmul_(loops|pack|types)|hpu_custom_op|perf_lib|sy
 ORCHESTRATION = re.compile(r"orchestration|runtime(_api)?\.h|_deps\.h|tasks/precompiled")
 OPERATOR = re.compile(r"pto/operators/")
 SIMULATOR = re.compile(r"compat/pto/|kernel/simulator|pipe_state")
+INFINI = re.compile(r"compat/infini/")  # its Tensor is no other's
 KERNEL = re.compile(r"compat/(?!pto/|.*orchestration)|abi/|pto-inst")
 ALONE = re.compile(r"kernel/ch(ip|ecked)|cpu_stub|simulator_rules")  # a macro before the include
 WHOLE = re.compile(r'extern "C"|__global__|PTO_INLINE|int32_t \w+\(')  # no body of a function
@@ -84,7 +85,8 @@ GIVEN = given()
 
 def group_of(header: str) -> str:
     for name, pattern in (("alone", ALONE), ("operator", OPERATOR), ("simulator", SIMULATOR),
-                          ("orchestration", ORCHESTRATION), ("kernel", KERNEL)):  # fmt: skip
+                          ("orchestration", ORCHESTRATION), ("infini", INFINI),
+                          ("kernel", KERNEL)):  # fmt: skip
         if pattern.search(header):
             return name
     return "isa"

@@ -83,25 +83,16 @@ def _write(path: pathlib.Path, text: str) -> None:
     new.replace(path)
 
 
-def aten_include() -> pathlib.Path:
-    """The folder of pto/aten/functions.hpp; Failure where it was not built."""
-    folder = library.cache_folder("torch") / f"aten_include_{torch.version.git_version}"
-    if not (folder / _FUNCTIONS).exists():
-        raise Failure(
-            f"{_FUNCTIONS} is not in {folder}",
-            "it is written for the PyTorch that is installed",
-            "run: python -m pto adapters build torch",
-        )
-    return folder
-
-
 def build_aten(force: bool = False) -> pathlib.Path:
     """Builds the part for C++ programs, and links it where pto/aten.hpp looks for it: under the
-    build id of PyTorch's library. Writes pto/aten/functions.hpp beside it."""
+    build id of PyTorch's library. Writes pto/aten/functions.hpp and the classes of compat/infini
+    beside it."""
     from pto.adapters.torch.aten.generate import functions_text
+    from pto.aten import infini_headers
 
-    include = library.cache_folder("torch") / f"aten_include_{torch.version.git_version}"
-    _write(include / _FUNCTIONS, functions_text())
+    identity = (torch.__version__, str(torch.version.git_version))
+    _write(_include_folder() / _FUNCTIONS, functions_text())
+    infini_headers.write(_include_folder(), _HOME / "lib", identity)
     target = library.build(aten(), force)
     build_id = ctypes.CDLL(str(target)).pto_aten_build_id
     build_id.restype = ctypes.c_char_p
@@ -110,6 +101,23 @@ def build_aten(force: bool = False) -> pathlib.Path:
     new.symlink_to(target.name)
     new.replace(link)
     return link
+
+
+def _include_folder() -> pathlib.Path:
+    return library.cache_folder("torch") / f"aten_include_{torch.version.git_version}"
+
+
+def aten_include() -> pathlib.Path:
+    """The include folder of what is written for the installed PyTorch; Failure without it."""
+    folder = _include_folder()
+    missing = [one for one in (_FUNCTIONS, "infini/ops.h") if not (folder / one).exists()]
+    if missing:
+        raise Failure(
+            f"{missing[0]} is not in {folder}",
+            "it is written for the PyTorch that is installed",
+            "run: python -m pto adapters build torch",
+        )
+    return folder
 
 
 def path() -> pathlib.Path:
