@@ -49,7 +49,7 @@ BUDGETS = {
     "bench": 1224,
     "bindings": 4970,
     "codegen": 3605,
-    "compat": 3750,
+    "compat": 3820,
     "compiler": 2090,
     "device": 465,
     "formulas": 180,
