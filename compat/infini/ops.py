@@ -89,7 +89,7 @@ class Function:
                 _copy(signature, output, result)
 
     def __repr__(self) -> str:
-        return f"<infini.ops.{self.__name__}: {'; '.join(map(str, self.signatures))}>"
+        return f"<infini.ops.{self.__name__}>"
 
 
 def _by_name(

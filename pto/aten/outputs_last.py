@@ -12,8 +12,8 @@ tensors, whose results can be copied to outputs, and, where a name has nothing e
 place. Attributes that the library hides, as a generator or a layout, are the last ones.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pto.aten.records import Argument, Record, library
@@ -25,12 +25,19 @@ _LETTERS = {"Tensor": "T", "Tensor[]": "L", "Tensor?[]": "P", "Scalar": "S", "Sc
             "Generator": "G"}  # fmt: skip
 _HIDDEN = "NG"  # letters that stand last
 _NAMESPACES = ("special", "linalg", "fft")
-# Orders that are not by the rule: all names of a signature, in the order that it follows.
+# Orders that are not by the rule, several where the library has them.
 _ORDERS = {
-    "argsort": "input dim descending stable",
-    "scatter": "input index src value dim reduce",
-    "searchsorted": "sorted_sequence input out_int32 right side sorter",
-    "histogram": "input bins weight range density",
+    "argsort": ("input stable dim descending", "input dim descending stable"),
+    "histogram": ("input bins weight range density",),
+    "multi_margin_loss": (
+        "input target weight p margin reduction",
+        "input target p margin weight reduction",
+    ),
+    "scatter": ("input index src value dim reduce",),
+    "searchsorted": (
+        "sorted_sequence input out_int32 right side sorter",
+        "sorted_sequence input sorter out_int32 right side",
+    ),
 }
 
 
@@ -132,8 +139,9 @@ def operator(name: str, family: Sequence[str]) -> Operator:
     """The operator of this name, from the overloads of a family of names of ATen."""
     found: dict[tuple, Signature] = {}
     records = [record for one in family for record in library().records(one)]
+    tensors = {one.name for record in records for one in record.arguments if _is_tensor(one)}
     for record in sorted(records, key=_is_in_place):
-        made = _signature(name, record)
+        made = _signature(record, tensors)
         if made is None:
             continue
         given = [one for one in record.arguments if one in made.arguments]
@@ -147,8 +155,8 @@ def operator(name: str, family: Sequence[str]) -> Operator:
                 with_out.arguments, with_out.outputs, with_out.output_letters,
                 before.out or made.out, before.functional or made.functional,
             )  # fmt: skip
-    ordered = sorted(found.values(), key=lambda one: one.out is None)
-    return Operator(name, tuple(ordered))
+    every = [one for signature in found.values() for one in _in_all_orders(name, signature)]
+    return Operator(name, tuple(sorted(every, key=lambda one: one.out is None)))
 
 
 def _is_in_place(record: Record) -> bool:
@@ -156,13 +164,17 @@ def _is_in_place(record: Record) -> bool:
     return is_named_so and not record.outputs
 
 
-def _signature(name: str, record: Record) -> Signature | None:
+def _is_tensor(one: Argument) -> bool:
+    return (letter(one.type) or "?").upper() in "TLP"
+
+
+def _signature(record: Record, tensors: Set[str]) -> Signature | None:
     """The signature of one overload; None: the library cannot have it."""
     outputs = record.outputs
     given = [one for one in record.arguments if one not in outputs]
     if any(letter(one.type) is None for one in given):
         return None
-    arguments = _ordered(name, given)
+    arguments = _ordered(given, tensors)
     if outputs:
         letters = [letter(one.type) for one in outputs]
         names = tuple(one.name for one in outputs)
@@ -180,15 +192,23 @@ def _signature(name: str, record: Record) -> Signature | None:
     return Signature(arguments, names, "".join(map(str, returned)), None, record)
 
 
-def _ordered(name: str, given: Sequence[Argument]) -> tuple[Argument, ...]:
-    wanted = _ORDERS.get(name, "").split()
-    if wanted and all(spelled(one.name) in wanted for one in given):
-        return tuple(sorted(given, key=lambda one: wanted.index(spelled(one.name))))
+def _ordered(given: Sequence[Argument], tensors: Set[str]) -> tuple[Argument, ...]:
+    """Inputs first: the first argument, and what is a tensor in some overload of the name."""
 
     def rank(one: Argument) -> int:
-        kind = (letter(one.type) or "?").upper()
-        if kind in _HIDDEN:
+        if (letter(one.type) or "?").upper() in _HIDDEN:
             return 2
-        return 0 if kind in "TLP" or one.name == "self" else 1
+        return 0 if one is given[0] or one.name in tensors else 1
 
     return tuple(sorted(given, key=rank))
+
+
+def _in_all_orders(name: str, one: Signature) -> Iterator[Signature]:
+    """The signature in each order that the library has for it."""
+    orders = [order.split() for order in _ORDERS.get(name, ())]
+    orders = [order for order in orders if {*one.names} <= {*order}]
+    if not orders:
+        yield one
+    for order in orders:
+        ranked = sorted(one.arguments, key=lambda argument: order.index(spelled(argument.name)))
+        yield replace(one, arguments=tuple(ranked))
