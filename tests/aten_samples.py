@@ -6,17 +6,20 @@
 A sample is one call below autograd: what runs under an entry of the table, its in-place form and
 its gradient, seen by a dispatch mode; and the entry's own name and aliases, which PyTorch takes
 apart before a mode sees them. Twins follow by rule: the `out` overload and the in-place name of a
-functional call.
+functional call; a name with `special_` or an underscore before one that takes the same; and, for
+overloads that nothing else reaches, a number for a tensor, a type, a generator. What is left stands
+in aten_samples_by_hand.py.
 """
 
 import random
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from aten_samples_by_hand import by_hand
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -39,7 +42,7 @@ class Sample:
 
 
 def copied(value: Any) -> Any:
-    """Dense tensors with the same strides; anything else as it is."""
+    """Dense tensors with the same strides, generators of the same state; anything else as it is."""
 
     def one(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
@@ -50,6 +53,7 @@ def copied(value: Any) -> Any:
         )
         return tensor.detach().clone() if has_holes else made.copy_(tensor.detach())
 
+    value = _pytree.tree_map_only(torch.Generator, torch.Generator.clone_state, value)
     return _pytree.tree_map_only(torch.Tensor, one, value)
 
 
@@ -76,8 +80,8 @@ def entries(seed: int, share: int) -> list[Any]:
     return chosen[: -(-len(chosen) // share)]
 
 
-def inputs(entry: Any, most: int = MOST) -> Iterator[Any]:
-    """The first samples of an entry of the table, in the first type that it takes."""
+def inputs(entry: Any, most: int = MOST, until: int = 80) -> Iterator[Any]:
+    """The first samples of each rank of an entry's input, in the first type that it takes."""
     kinds = entry.supported_dtypes("cpu")
     kind = next((one for one in TYPES if one in kinds), None)
     if kind is None:
@@ -85,7 +89,12 @@ def inputs(entry: Any, most: int = MOST) -> Iterator[Any]:
     has_gradient = entry.supports_autograd and kind.is_floating_point
     try:
         made = entry.sample_inputs("cpu", kind, requires_grad=has_gradient)
-        yield from (one for one, _ in zip(made, range(most), strict=False))
+        seen: Counter[int] = Counter()
+        for one, _ in zip(made, range(until), strict=False):
+            rank = one.input.ndim if isinstance(one.input, torch.Tensor) else -1
+            seen[rank] += 1
+            if seen[rank] <= most:
+                yield one
     except (RuntimeError, ValueError, NotImplementedError, ModuleNotFoundError, AttributeError):
         return  # an entry for another machine, or one that asks for a package
 
@@ -143,6 +152,46 @@ def twins(sample: Sample) -> Iterator[Sample]:
             yield Sample(other, sample.values)
 
 
+def namesakes(sample: Sample) -> Iterator[Sample]:
+    """special_NAME and _NAME, where they take the same arguments."""
+    names = [(a.name, a.type) for a in sample.record.arguments]
+    for spelled in (f"special_{sample.record.name}", f"_{sample.record.name}"):
+        for other in library().records(spelled):
+            if [(a.name, a.type) for a in other.arguments] == names:
+                yield Sample(other, sample.values)
+
+
+def siblings(sample: Sample, unreached: set[Record]) -> Iterator[Sample]:
+    """Overloads of the name that take the values but for a number, a type or a generator."""
+    if any(a.is_written for a in sample.record.arguments):
+        return
+    for other in library().records(sample.record.name):
+        if other in unreached and not any(a.is_written for a in other.arguments):
+            values = _filled(other, sample.copies())
+            if values is not None and _run(other, copied(values)):
+                yield Sample(other, values)
+
+
+def _filled(record: Record, given: dict[str, Any]) -> dict[str, Any] | None:
+    """Values for all arguments of an overload; None: it needs what no rule makes."""
+    values: dict[str, Any] = {}
+    for argument in record.arguments:
+        value = given.get(argument.name)
+        if argument.name in given and library().convert(argument.type, value) is not None:
+            values[argument.name] = value
+        elif argument.type.startswith("Generator"):
+            values[argument.name] = torch.Generator().manual_seed(3)
+        elif argument.type == "ScalarType":
+            values[argument.name] = torch.float64
+        elif argument.type == "Scalar" and isinstance(value, torch.Tensor):
+            values[argument.name] = 2
+        elif argument.type == "Tensor" and isinstance(value, int | float | complex):
+            values[argument.name] = torch.tensor(value)
+        elif argument.is_required:
+            return None
+    return values
+
+
 def _run(record: Record, values: dict[str, Any]) -> tuple:
     try:
         made = record.handle(**values)
@@ -171,8 +220,27 @@ def samples(seed: int, share: int) -> list[Sample]:
             if function.namespace == "aten" and record is not None:
                 for args, kwargs in calls:
                     found[record].append(Sample(record, by_schema(record, args, kwargs)))
-        for record in list(found):
-            for sample in found[record][:MOST]:
-                for twin in twins(sample):
-                    found[twin.record].append(twin)
+        for name, args, kwargs in by_hand(seed, share):
+            bound = bind(library().records(name), args, kwargs)
+            found[bound.record].append(Sample(bound.record, dict(bound.values)))
+        _add_relatives(found)
     return [one for several in found.values() for one in several[:MOST]]
+
+
+def _add_relatives(found: dict[Record, list[Sample]]) -> None:
+    """Adds what follows by rule: namesakes, siblings of names that were reached, then twins."""
+
+    def every() -> list[Sample]:
+        return [one for record in list(found) for one in found[record][:MOST]]
+
+    for sample in every():
+        for other in namesakes(sample):
+            found[other.record].append(other)
+    unreached = {r for name in {r.name for r in found} for r in library().records(name)}
+    unreached -= {record for record, several in found.items() if several}
+    for sample in every():
+        for other in siblings(sample, unreached):
+            found[other.record].append(other)
+    for sample in every():
+        for twin in twins(sample):
+            found[twin.record].append(twin)

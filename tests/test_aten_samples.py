@@ -8,11 +8,14 @@ differ fails.
 
 import functools
 import warnings
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from aten_samples import samples
+from aten_samples_by_hand import by_hand
 from torch.utils import _pytree
 
 from pto.adapters.torch.aten import arrays
@@ -21,6 +24,12 @@ from pto.errors import Error
 
 pytest.importorskip("expecttest", reason="PyTorch's own samples use it: pip install expecttest")
 SEED = 20261126
+NAMES = (Path(__file__).parent / "aten_names.txt").read_text().split()
+# Required names without a sample.
+WITHOUT_SAMPLE = dict.fromkeys(
+    ("hspmm", "_conv_depthwise2d", "batch_norm_elemt", "mkldnn_adaptive_avg_pool2d",
+     "cudnn_convolution"), "PyTorch has no kernel of it for dense tensors of the CPU",
+)  # fmt: skip
 MEMORY = "its elements are what memory held"
 SPARSE = "the result is sparse, which NumPy cannot hold"
 SIZES = "it gives its tensor other sizes, which an array of NumPy keeps"
@@ -125,3 +134,11 @@ def test_slot_8_has_the_bits_of_pytorchs_call(chosen, as_numpy, deep):
             n for n, reason in reasons.items() if reason == MEMORY
         }
         assert not stale, f"these pass, take them out of the table: {stale}"
+
+
+def test_each_required_name_has_samples_or_a_reason(chosen, deep):
+    by_name = Counter(name for name, _, _ in by_hand(SEED, 1))
+    assert by_name.keys() <= {*NAMES} and len(by_name) <= 40 and {*by_name.values()} == {3}
+    reached = {sample.record.name for sample in chosen}
+    assert not reached & WITHOUT_SAMPLE.keys(), "these have samples, take them out of the table"
+    assert reached & {*NAMES} and (not deep or {*NAMES} - reached == WITHOUT_SAMPLE.keys())
