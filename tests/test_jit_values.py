@@ -44,6 +44,15 @@ def test_a_float_that_steers_nothing_is_a_number_of_the_call(dtype):
         np.testing.assert_allclose(got, want, 2e-3 if dtype == "float16" else 1e-6)
 
 
+@pytest.mark.parametrize("function", [
+    lambda x, k=2.0: k * x, lambda x, k=2.0: k + x * k, lambda x, k=2.0: (k * 3.0) * x + (x + k),
+])  # fmt: skip
+def test_a_number_in_front_of_a_tensor_is_one_of_the_call(function):
+    scaled, x = pto.jit(function), np.arange(5, dtype=np.float32)
+    assert kernels(lambda: [scaled(x, k) for k in (0.5, 1.5, -2.0)]) == 1
+    np.testing.assert_allclose(scaled(x, 1.5), function(x, 1.5), 1e-6)
+
+
 STEERED = {
     "a condition": lambda x, k: x * k if k > 1 else x + k,
     "a power": lambda x, k: x**k,

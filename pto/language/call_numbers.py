@@ -115,6 +115,7 @@ def traced(
 
 
 _TOLERANCE = {"f64": 1e-14, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # of their values
+_COMMUTES = ("add", "mul")
 _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "cast": lambda a: a,
     "neg": lambda a: -a,
@@ -150,6 +151,8 @@ def _same(fixed: Tracing, numbered: Tracing) -> bool:
         other, others = right.node(b)
         if about != other:
             return False
+        if about[0] in _COMMUTES and left.is_number(operands[0]) != right.is_number(others[0]):
+            others = others[::-1]  # 2.0 * x is Tensor.__rmul__, factor * x is Number.__mul__
         pairs = {*zip(operands, others, strict=True)} - seen
         seen |= pairs
         waiting += pairs
@@ -186,6 +189,11 @@ class _Nodes:
     def type(self, value: int) -> tuple[str, str]:
         kind, shape = self.builder.type(value)
         return kind, str(shape)
+
+    def is_number(self, value: int) -> bool:
+        """True for a number whose value is known, also where it is broadcast."""
+        op, operands, _ = self.builder.node(value)
+        return value in self.numbers or (op == "broadcast" and operands[0] in self.numbers)
 
     def node(self, value: int) -> tuple[tuple, list[int]]:
         op, operands, axes = self.builder.node(value)
