@@ -25,6 +25,7 @@ from pto.memory import memory, repack
 if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
     from pto.language.health import Health, health  # noqa: F401
+    from pto.language.library import package  # noqa: F401
     from pto.language.op import op  # noqa: F401
     from pto.language.tile_operation import tile_op  # noqa: F401
     from pto.language.tune import Tuned, tune  # noqa: F401
@@ -53,6 +54,7 @@ _LATER = {
     "health": "pto.language.health",
     "load": "pto.container",
     "pack_weight": "pto.ops.packed_weight",
+    "package": "pto.language.library",
     "tile_op": "pto.language.tile_operation",
     "tune": "pto.language.tune",
     "verify": "pto.language.verify",

@@ -4,9 +4,11 @@
 import argparse
 import importlib
 import importlib.util
+import os
 import shlex
 import sys
 import warnings
+from typing import Any
 
 from pto import _core, build_config
 from pto.errors import Error, InvalidValue
@@ -71,8 +73,40 @@ def adapters(arguments: argparse.Namespace) -> None:
 
 
 def package(arguments: argparse.Namespace) -> None:
-    """Prints what a file holds that pto saved."""
-    print(importlib.import_module("pto.container").described(arguments.file))
+    """Saves functions compiled for calls; without calls prints what a file holds."""
+    if not arguments.calls:
+        print(importlib.import_module("pto.container").described(arguments.file))
+        return
+    modules = [module_of(arguments.of)] if arguments.of else []
+    modules.append(importlib.import_module("pto.ops"))
+    texts = importlib.import_module("pto.language.call_texts")
+    library = importlib.import_module("pto.language.library")
+    found = texts.functions_of(arguments.calls, modules)
+    library.package(found, arguments.file, arguments.targets)
+    size = os.path.getsize(arguments.file)
+    print(f"{arguments.file}: {len(found)} functions, {len(arguments.calls)} calls, {size} bytes")
+
+
+def module_of(name: str) -> Any:
+    """A module by its name, or the path of its file."""
+    if not name.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            raise InvalidValue(
+                f"package --of {name}: {error}",
+                "it names a module or a file",
+                "pass a name that import finds, or a path ending in .py",
+            ) from None
+    spec = importlib.util.spec_from_file_location("packaged_functions", name)
+    if spec is None or spec.loader is None or not os.path.isfile(name):
+        raise InvalidValue(f"package --of {name}: there is no such file",
+                           "it names a module or a file", "check the path")  # fmt: skip
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def studio(arguments: argparse.Namespace) -> None:
@@ -112,6 +146,9 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(run=adapters)
     one = commands.add_parser("package", help=package.__doc__)
     one.add_argument("file")
+    one.add_argument("calls", nargs="*", help="such as 'softmax(f32[:, 64], eps=1e-5)'")
+    one.add_argument("--of", help="the module, or its file, that defines the functions")
+    one.add_argument("--targets", default="", help="such as portable,avx2,avx512")
     one.set_defaults(run=package)
     one = commands.add_parser("studio", help=studio.__doc__)
     one.add_argument("what", metavar="TRACE|FILE.py:CALL",

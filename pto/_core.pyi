@@ -243,7 +243,25 @@ def seal(
     numbers: list[int | float | None],
 ) -> tuple[str, bytes]:
     """(target, the program of a graph as bytes), as compile() makes it; `numbers` has for each
-    parameter that is a number the value to which it is fixed, or None."""
+    parameter that is a number the value to which it is fixed, or None. The target may be that of
+    another CPU."""
+
+def seal_text(
+    text: str,
+    function: str,
+    inputs: list,
+    outputs: list,
+    tensors: Sequence[int],
+    guards: list,
+    items: int | Dim,
+    bytes: int | Dim,
+    target: str,
+    call: str,
+    numbers: list,
+) -> tuple[str, bytes]:
+    """seal() of a program that is one launch of a function of a C++ text. `inputs` and `outputs`
+    have (name, dtype, shape); `tensors` are the places among them that the kernel gets, -1 for an
+    absent one."""
 
 class ProgramPackage:
     """The loaded programs of a package."""
@@ -256,6 +274,10 @@ class ProgramPackage:
     @property
     def texts(self) -> list[str]:
         """The call that each program serves."""
+
+    @property
+    def targets(self) -> list[str]:
+        """The instructions that the code of each program uses."""
 
     def choose(self, tensors: list, among: Sequence[int]) -> int | None:
         """The number of the program, `among` these, for (dtype, shape, stride class) of the

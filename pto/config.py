@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 
-_TARGETS = ("", "portable", "avx2", "avx512")
+TARGETS = ("", "portable", "avx2", "avx512")
 _WEIGHTS = ("sampled", "compared", "never")
 _PRECISIONS = ("highest", "high", "medium")
 
@@ -76,7 +76,7 @@ class Config:
     @target.setter
     def target(self, value: str) -> None:
         _check_choice(
-            "target", value, _TARGETS,
+            "target", value, TARGETS,
             "a target names the instructions that compiled kernels may use",
             'assign "portable", "avx2", "avx512", or "" for the best of this machine',
         )  # fmt: skip

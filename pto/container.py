@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pto.errors import Error, Failure, InvalidType, InvalidValue, MissingFile
-from pto.language.location import describe
+from pto.language.location import describe, user_line
 
 MAGIC, VERSION, PREFIX, DIGEST_BYTES = b"OpenPTO package\n", 1, struct.Struct("<16sIQ"), 32
 READERS = {  # by kind: what it is called, and who reads it with from_package(package)
     "program": ("a jitted function", "pto.language.package", "PackagedFunction"),
+    "functions": ("functions and operators", "pto.language.library", "PackagedLibrary"),
     "tasks": ("a program of tasks", "pto.tasks.package", "CompiledPackage"),
     "weight": ("a packed weight", "pto.ops.packed_weight", "PackedWeight"),
 }
@@ -67,14 +68,22 @@ def content_of(kind: str, header: dict[str, Any], pieces: Sequence[Any]) -> list
 def save(path: str | os.PathLike, content: Sequence[Any]) -> None:
     """Writes a file; one of that name is replaced as a whole."""
     path = path_of(path, "save")
+    if not path.name:
+        refuse(str(path), "is no name of a file", "a package is one file", "pass its path")
     new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with open(new, "wb") as file:
             for piece in content:
                 file.write(piece)
         os.replace(new, path)
+    except (OSError, ValueError) as error:  # a folder, a full disk; a NUL in the name
+        raise Failure(
+            f"the package {path!s} cannot be written", str(error),
+            "check the path, and the room on its disk", user_line(),
+        ) from error  # fmt: skip
     finally:
-        new.unlink(missing_ok=True)
+        with contextlib.suppress(OSError, ValueError):
+            new.unlink()
 
 
 def read(path: str | os.PathLike) -> Package:
@@ -131,7 +140,7 @@ def checked_header(shown: str) -> Iterator[None]:
 
 
 def load(path: str | os.PathLike) -> Any:
-    """The object that a file holds: a CompiledPackage, a PackedWeight."""
+    """The object that a file holds: a PackagedFunction, a PackagedLibrary, a PackedWeight ..."""
     package = read(path)
     if not isinstance(package.kind, str) or package.kind not in READERS:
         known = ", ".join(READERS)
@@ -146,7 +155,9 @@ def described(path: str | os.PathLike) -> str:
     package = read(path)
     lines = [f"{package.shown}: {_called(package.kind)}, {len(package.payload)} bytes"]
     for name, value in package.header.items():
-        if name != "kind" and value not in (None, "", []):
+        if name == "functions":
+            lines += [f"  {v['name']}" for one in value for v in one["variants"]]
+        elif name != "kind" and value not in (None, "", []):
             lines.append(f"  {name}: {_text(value)}")
     return "\n".join(lines)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packages: programs that f.package("f.pto", ...) saved, run from C without Python or a compiler.
+// Packages: functions that pto.package() saved, run from C without Python or a compiler.
 //
 //     pto_program* program = pto_program_open("f.pto");
 //     if (program == NULL) fprintf(stderr, "%s\n", pto_last_error());
@@ -32,8 +32,9 @@ typedef struct pto_result {
   int64_t bytes;
 } pto_result;
 
-// Returns null where the file cannot be run here.
+// Return null where the file cannot be run here. A file of several functions needs the name of one.
 pto_program* pto_program_open(const char* path);
+pto_program* pto_program_open_function(const char* path, const char* function);
 void pto_program_close(pto_program* program);  // null does nothing
 
 // Returns the calls that the package serves, a line each: "attend(q: f32[s0, s1])".

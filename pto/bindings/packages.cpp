@@ -33,6 +33,13 @@ SealedNumber number_from(nb::handle value) {
   return number;
 }
 
+nb::tuple sealed(SealedProgram program, const std::string& text, const nb::list& numbers) {
+  program.text = text;
+  for (nb::handle number : numbers) program.numbers.push_back(number_from(number));
+  const std::string bytes = seal(program);
+  return nb::make_tuple(std::string(name(program.target)), nb::bytes(bytes.data(), bytes.size()));
+}
+
 nb::tuple seal_graph(const Graph& graph, const std::vector<int>& strides,
                      const std::vector<int>& writes, const std::string& target,
                      const std::string& text, const nb::list& numbers) {
@@ -42,10 +49,40 @@ nb::tuple seal_graph(const Graph& graph, const std::vector<int>& strides,
     options.interrupted = stop;
     return compile_sealed(graph, options);
   });
-  program.text = text;
-  for (nb::handle number : numbers) program.numbers.push_back(number_from(number));
-  const std::string bytes = seal(program);
-  return nb::make_tuple(std::string(name(program.target)), nb::bytes(bytes.data(), bytes.size()));
+  return sealed(std::move(program), text, numbers);
+}
+
+// Reads (name, dtype, shape).
+std::vector<TensorSpec> specs_from(const nb::list& described) {
+  std::vector<TensorSpec> specs;
+  for (nb::handle one : described)
+    specs.push_back({nb::cast<std::string>(one[0]), dtype_from(nb::cast<std::string>(one[1])),
+                     dims_from(one[2])});
+  return specs;
+}
+
+nb::tuple seal_text(const std::string& text, const std::string& function, const nb::list& inputs,
+                    const nb::list& outputs, const std::vector<int>& tensors,
+                    const nb::list& guards, nb::handle items, nb::handle bytes,
+                    const std::string& target, const std::string& call, const nb::list& numbers) {
+  ProgramSpec spec;
+  spec.name = call.substr(0, call.find('('));
+  spec.inputs = specs_from(inputs);
+  spec.outputs = specs_from(outputs);
+  for (nb::handle guard : guards)
+    spec.guards.push_back({{dim_from(guard[0]), dim_from(guard[1]), nb::cast<std::string>(guard[2]),
+                            static_cast<GuardKind>(nb::cast<int>(guard[3]))},
+                           ""});
+  for (nb::handle number : numbers)
+    if (number.is_none()) spec.scalars.push_back({"", DType::F64});
+  spec.launches.push_back({function, tensors, dim_from(items), dim_from(bytes)});
+  CompileOptions options;
+  options.target = target;
+  SealedProgram program = interruptible([&](const std::function<bool()>& stop) {
+    options.interrupted = stop;
+    return compile_sealed(std::move(spec), text, options);
+  });
+  return sealed(std::move(program), call, numbers);
 }
 
 // (element type, shape, stride class) of a tensor, as Callable.describe_call() gives it.
@@ -73,9 +110,17 @@ std::optional<size_t> choose(const ProgramPackage& package, const nb::list& tens
 }  // namespace
 
 void bind_packages(nb::module_& m) {
-  m.def("seal", &seal_graph, "graph"_a, "strides"_a, "writes"_a, "target"_a, "text"_a, "numbers"_a,
-        "(target, the program of a graph as bytes), as compile() makes it; `numbers` has for each "
-        "parameter that is a number the value to which it is fixed, or None.");
+  m.def(
+      "seal", &seal_graph, "graph"_a, "strides"_a, "writes"_a, "target"_a, "text"_a, "numbers"_a,
+      "(target, the program of a graph as bytes), as compile() makes it; `numbers` has for each "
+      "parameter that is a number the value to which it is fixed, or None. The target may be that "
+      "of another CPU.");
+  m.def(
+      "seal_text", &seal_text, "text"_a, "function"_a, "inputs"_a, "outputs"_a, "tensors"_a,
+      "guards"_a, "items"_a, "bytes"_a, "target"_a, "call"_a, "numbers"_a,
+      "seal() of a program that is one launch of a function of a C++ text. `inputs` and `outputs` "
+      "have (name, dtype, shape); `tensors` are the places among them that the kernel gets, -1 "
+      "for an absent one.");
   nb::class_<ProgramPackage>(m, "ProgramPackage", "The loaded programs of a package.")
       .def(
           "__init__",
@@ -92,6 +137,15 @@ void bind_packages(nb::module_& m) {
             return texts;
           },
           "The call that each program serves.")
+      .def_prop_ro(
+          "targets",
+          [](const ProgramPackage& package) {
+            std::vector<std::string> targets;
+            for (const auto& variant : package.variants())
+              targets.emplace_back(name(variant.target));
+            return targets;
+          },
+          "The instructions that the code of each program uses.")
       .def("choose", &choose, "tensors"_a, "among"_a,
            "The number of the program, `among` these, for (dtype, shape, stride class) of the "
            "tensors, or None.")

@@ -64,10 +64,11 @@ void refuse_tile_code(const Emitted& emitted, const ErrorText& refused) {
   }
 }
 
-std::shared_ptr<const Library> code_of(const Emitted& emitted, Target target,
-                                       const CompileOptions& options) {
+// Calls load() or build_object().
+template <class Make>
+auto code_of(const Emitted& emitted, Target target, const CompileOptions& options, Make make) {
   try {
-    return load({emitted.spec.name, emitted.text, target}, options.interrupted,
+    return make({emitted.spec.name, emitted.text, target}, options.interrupted,
                 options.cache_directory);
   } catch (const RefusedCode& error) {
     refuse_tile_code(emitted, error.text());
@@ -80,7 +81,7 @@ std::shared_ptr<const Program> compile_emitted(Emitted emitted, const CompileOpt
   std::vector<pto_kernel> functions;
   std::shared_ptr<const Library> library;
   if (!emitted.spec.launches.empty()) {  // a graph without outputs launches nothing
-    library = code_of(emitted, target, options);
+    library = code_of(emitted, target, options, load);
     for (const LaunchSpec& launch : emitted.spec.launches) {
       functions.push_back(library->function(launch.function));
     }
@@ -112,10 +113,10 @@ std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
 }
 
 SealedProgram compile_sealed(const Graph& graph, const CompileOptions& options) {
-  const Target target = target_of(options);
+  const Target target = named_target(options.target);
   Emitted emitted = emit_stages(graph, options);
   std::string object;
-  if (!emitted.spec.launches.empty()) object = code_of(emitted, target, options)->object();
+  if (!emitted.spec.launches.empty()) object = code_of(emitted, target, options, build_object);
   return {machine_name(), target, "", std::move(emitted.spec), {}, std::move(object)};
 }
 

@@ -50,9 +50,13 @@ std::shared_ptr<const Program> compile(const Graph& graph, const CompileOptions&
 std::shared_ptr<const Program> compile_or_interpret(const Graph& graph,
                                                     const CompileOptions& options = {});
 
-// Returns the program of a graph with its object, to be saved: pto/launch/sealed.hpp. Throws as
-// compile() does.
+// Returns the program of a graph with its object, to be saved: pto/launch/sealed.hpp. The target
+// may be that of another CPU. Throws as compile() does.
 SealedProgram compile_sealed(const Graph& graph, const CompileOptions& options = {});
+
+// Returns a program whose launches are functions of a C++ text, as in compile_text().
+SealedProgram compile_sealed(ProgramSpec spec, const std::string& text,
+                             const CompileOptions& options = {});
 
 // Compiles C++ text as it is, with the functions that it defines: int32_t name(const pto_args*),
 // declared here as extern "C"; the name kernel_entry has the public form void

@@ -41,6 +41,14 @@ std::string declarations(const std::vector<std::string>& functions, const std::s
   return all;
 }
 
+Source source_of(const std::string& name, const std::string& text,
+                 const std::vector<std::string>& functions, const CompileOptions& options,
+                 TextForm form, Target target) {
+  std::string whole = declarations(functions, text, form);
+  whole += "#line 1 \"" + file_name_of(name) + ".cpp\"\n" + text;
+  return {name, whole, target, Source::Hosted, options.object, options.standard};
+}
+
 CompiledText found_in(std::shared_ptr<const Library> library,
                       const std::vector<std::string>& functions) {
   CompiledText compiled;
@@ -58,11 +66,18 @@ CompiledText found_in(std::shared_ptr<const Library> library,
 CompiledText compile_text(const std::string& name, const std::string& text,
                           const std::vector<std::string>& functions, const CompileOptions& options,
                           TextForm form) {
-  std::string whole = declarations(functions, text, form);
-  whole += "#line 1 \"" + file_name_of(name) + ".cpp\"\n" + text;
-  const Source source{name,           whole,          target_of(options),
-                      Source::Hosted, options.object, options.standard};
+  const Source source = source_of(name, text, functions, options, form, target_of(options));
   return found_in(load(source, options.interrupted, options.cache_directory), functions);
+}
+
+SealedProgram compile_sealed(ProgramSpec spec, const std::string& text,
+                             const CompileOptions& options) {
+  const Target target = named_target(options.target);
+  std::vector<std::string> functions;
+  for (const LaunchSpec& launch : spec.launches) functions.push_back(launch.function);
+  const Source source = source_of(spec.name, text, functions, options, TextForm::Kernels, target);
+  std::string object = build_object(source, options.interrupted, options.cache_directory);
+  return {machine_name(), target, "", std::move(spec), {}, std::move(object)};
 }
 
 CompiledText load_text(const std::string& name, const std::string& object,

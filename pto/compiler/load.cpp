@@ -29,11 +29,13 @@ void warn_once(const std::string& directory, const std::string& why) {
        "written");
 }
 
-std::shared_ptr<const Library> load_uncached(const Build& build, const Stop& interrupted) {
+// Compiles into a temporary folder, and uses the object at its path.
+template <class Use>
+auto use_uncached(const Build& build, const Stop& interrupted, const Use& use) {
   const std::string parent = temporary_directory(), &name = build.source().name;
   try {
     const WorkFolder work(parent, "openpto-");
-    return std::make_shared<Library>(name, build.compile(work.path(), parent, interrupted));
+    return use(build.compile(work.path(), parent, interrupted));
   } catch (const std::system_error& error) {
     fail({name + ": neither the cache folder " + build.folder() + " nor the temporary folder " +
               parent + " can be written (" + error.code().message() + ")",
@@ -59,7 +61,9 @@ std::shared_ptr<const Library> obtain(const Build& build, const Stop& interrupte
     return opened(build.source().name, build.run(interrupted));
   } catch (const std::system_error& error) {
     warn_once(build.folder(), error.code().message());
-    return load_uncached(build, interrupted);
+    return use_uncached(build, interrupted, [&](const std::string& path) {
+      return std::shared_ptr<const Library>(std::make_shared<Library>(build.source().name, path));
+    });
   }
 }
 
@@ -142,6 +146,22 @@ std::shared_ptr<const Library> load(const Source& source, const Stop& interrupte
   static Loader* const loader = new Loader;  // never destroyed: threads may compile at exit
   const Build build(source, settings(), cache_directory);
   return loader->get(build.path(), interrupted, [&] { return obtain(build, interrupted); });
+}
+
+std::string build_object(const Source& source, const Stop& interrupted,
+                         const std::string& cache_directory) {
+  const Build build(source, settings(), cache_directory);
+  const auto content = [](const std::string& path) {
+    std::optional<std::string> found = read_file(path);
+    if (!found) throw std::system_error(ENOENT, std::generic_category(), path);
+    return *std::move(found);
+  };
+  try {
+    return content(build.run(interrupted));
+  } catch (const std::system_error& error) {
+    warn_once(build.folder(), error.code().message());
+    return use_uncached(build, interrupted, content);
+  }
 }
 
 }  // namespace pto

@@ -24,4 +24,9 @@ namespace pto {
 std::shared_ptr<const Library> load(const Source& source, const std::function<bool()>& interrupted,
                                     const std::string& cache_directory = "");
 
+// Returns the bytes of the object of a source, perhaps for another CPU; loads nothing. Throws as
+// load() does.
+std::string build_object(const Source& source, const std::function<bool()>& interrupted,
+                         const std::string& cache_directory = "");
+
 }  // namespace pto

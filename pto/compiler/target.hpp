@@ -12,6 +12,9 @@
 
 namespace pto {
 
+// Returns the target of a compilation for another CPU; throws pto::Error for an unknown one.
+Target named_target(const std::string& name);
+
 // Throws pto::Error for an unknown target and for one that this CPU lacks.
 Target target_of(const CompileOptions& options);
 

@@ -198,6 +198,10 @@ class Jit(Tools, _core.Callable):
         self._compiled(graph, tensors, form)
         return self
 
+    def jit_of(self, calls: list[tuple[tuple, dict]]) -> "Jit":
+        """Itself: the function that is compiled for such calls."""
+        return self
+
     def package(self, path: Any, *examples: Any) -> None:
         """Saves the function compiled for such calls, to be loaded by pto.load(): package.py."""
         from pto.language.package import save  # seldom needed

@@ -68,7 +68,7 @@ class Given(NamedTuple):
         return NUMBER if self.is_number else json.dumps(constant)
 
 
-def _call_text(function: str, call: Sequence[Given]) -> str:
+def call_text(function: str, call: Sequence[Given]) -> str:
     """ "attend(q: f32[s0, s1], k=2, scale: float)"."""
     return f"{function}({', '.join(one.text for one in call)})"
 
@@ -79,14 +79,21 @@ def _call_text(function: str, call: Sequence[Given]) -> str:
 def save(jit: "Jit", path: Any, examples: Sequence[Any]) -> None:
     """Compiles a function for the examples and writes them to a file."""
     path = container.path_of(path, f"{jit.__name__}.package")
+    header, payload = compiled(jit, calls_of(jit.__name__, examples), (config.target,))
+    container.save(path, container.content_of("program", header, payload))
+
+
+def compiled(
+    jit: "Jit", calls: list[tuple[tuple, dict]], targets: tuple[str, ...]
+) -> tuple[dict[str, Any], list[bytes]]:
+    """The header of a function and its programs: for each call one for each target."""
     if jit.is_method:
         fail(f"{jit.__name__}: a method has no package",
              "what it reads of its object is no argument",
              "write a function that takes it as arguments", InvalidType)  # fmt: skip
-    payload, variants, seen, target = [], [], [], ""
-    calls = [_described(jit, *call) for call in calls_of(jit.__name__, examples)]
-    for call, graph, form in _traced(jit, calls):
-        text, keys = _call_text(jit.__name__, call), [one.key(jit.__name__) for one in call]
+    payload, variants, seen, built = [], [], [], ""
+    for call, graph, form in _traced(jit, [described(jit, *call) for call in calls]):
+        text, keys = call_text(jit.__name__, call), [one.key(jit.__name__) for one in call]
         tensors = [one.about for one in call]
         writes = jit._writes(len(graph.outputs), tensors, form)
         strides = [about[2] for about in tensors if about]
@@ -94,15 +101,21 @@ def save(jit: "Jit", path: Any, examples: Sequence[Any]) -> None:
             continue  # another example is served by the same code
         seen.append((text, keys, strides))
         graph = with_choices(jit, graph)
-        target, program = _core.seal(graph, strides, writes, config.target, text, _scalars(call))
-        payload.append(program)
-        variants.append({"name": text, "keys": keys, "form": _form_text(form)})
-    header = {
+        for target in targets:
+            built, program = _core.seal(graph, strides, writes, target, text, scalars_of(call))
+            payload.append(program)
+        variants.append({"name": text, "keys": keys, "form": form})
+    return header_of(jit, ",".join(targets) if targets[0] else built, variants), payload
+
+
+def header_of(jit: "Jit", target: str, variants: list[dict]) -> dict[str, Any]:
+    """The record of a function in a file, with the names, keys and forms of its variants."""
+    return {
         "name": jit.__name__, "target": target, "parameters": list(jit.parameters),
         "defaults": [_encoded(jit.__name__, "a default", value) for value in jit.defaults],
-        "writes": jit.writes, "variants": variants,
+        "writes": jit.writes,
+        "variants": [{**one, "form": _form_text(one["form"])} for one in variants],
     }  # fmt: skip
-    container.save(path, container.content_of("program", header, payload))
 
 
 def calls_of(name: str, examples: Sequence[Any]) -> list[tuple[tuple, dict]]:
@@ -117,7 +130,7 @@ def calls_of(name: str, examples: Sequence[Any]) -> list[tuple[tuple, dict]]:
     return [((), one) if isinstance(one, dict) else (one, {}) for one in examples]
 
 
-def _described(jit: "Jit", args: tuple, kwargs: dict) -> list[Given]:
+def described(jit: "Jit", args: tuple, kwargs: dict) -> list[Given]:
     """One call; its shapes are those with which it is traced."""
     values = {**dict(zip(jit.parameters, args, strict=False)), **kwargs}
     if has_lists(tuple(values.values())):
@@ -168,7 +181,7 @@ def _traced(jit: "Jit", calls: list[list[Given]]) -> list[tuple[list[Given], _co
     return found
 
 
-def _scalars(call: list[Given]) -> list[int | float | None]:
+def scalars_of(call: list[Given]) -> list[int | float | None]:
     """The parameters that C passes as scalars: None, or the value to which one is fixed."""
     return [None if one.is_number else one.constant for one in call
             if not one.about and isinstance(one.constant, bool | int | float)]  # fmt: skip
@@ -257,6 +270,11 @@ class PackagedFunction(_core.Callable):
         """The calls that the package serves, as texts."""
         return tuple(self.programs.texts)
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The instructions that the code of each variant uses: the best that this CPU has."""
+        return tuple(self.programs.targets)
+
     def __repr__(self) -> str:
         return f"<pto packaged {self.__name__}: {len(self.keys)} variants>"
 
@@ -275,7 +293,7 @@ class PackagedFunction(_core.Callable):
         if chosen is None:
             raise InvalidValue(
                 f"{self.programs.shown}: no variant serves the call "
-                + _call_text(self.__name__, call),
+                + call_text(self.__name__, call),
                 "element types, ranks, which sizes are 1 and constants are those of:"
                 + "".join(f"\n    {one}" for one in self.variants),
                 "pass such arguments, or package the function with an example of this call",
@@ -325,6 +343,11 @@ class PackagedProgram:
     def variants(self) -> tuple[str, ...]:
         """The calls that the package serves, as texts."""
         return self.function.variants
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The instructions that the code of each variant uses: the best that this CPU has."""
+        return self.function.targets
 
     def __repr__(self) -> str:
         return repr(self.function)

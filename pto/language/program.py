@@ -141,6 +141,10 @@ class Program(Tools):
         made.compiled = self.compiled.recorded_form()
         return made
 
+    def jit_of(self, calls: list[tuple[tuple, dict]]) -> Any:
+        """The function that is compiled for such calls."""
+        return self.compiled
+
     def package(self, path: Any, *examples: Any) -> None:
         """Saves the program compiled for such calls, to be loaded by pto.load(): package.py."""
         self.compiled.package(path, *examples)

@@ -62,13 +62,16 @@ class PerSize(Tools):
         """Saves the function compiled for such calls, which have equal STATIC sizes."""
         from pto.language.package import calls_of  # seldom needed
 
-        calls = calls_of(self.__name__, examples)
+        self.jit_of(calls_of(self.__name__, examples)).package(path, *examples)
+
+    def jit_of(self, calls: list[tuple[tuple, dict]]) -> Any:
+        """The function that is compiled for such calls."""
         found = {id(one): one for one in (self.of(*args, **kwargs) for args, kwargs in calls)}
         if len(found) > 1:
             fail(f"{self.__name__}.package: the examples have {len(found)} sets of STATIC sizes",
                  "these are numbers while the function is traced, and a package has one of each",
                  "save a file for each, or annotate them with pto.DYN")  # fmt: skip
-        next(iter(found.values())).package(path, *examples)
+        return next(iter(found.values())).jit_of(calls)
 
     def warm(self, *args: Any, **kwargs: Any) -> "PerSize":
         """Prepares calls with such arguments without running one."""

@@ -25,7 +25,7 @@ T number_at(std::string_view content, size_t place) {
   return number;
 }
 
-// Returns the payload of a file of the kind "program".
+// Returns the payload of a file of the kind "program" or "functions".
 std::string_view payload_of(const std::string& shown, std::string_view content) {
   const auto refuse = [&shown](const std::string& what, std::string why, std::string fix) {
     fail({shown + " " + what, std::move(why), std::move(fix)});
@@ -50,9 +50,9 @@ std::string_view payload_of(const std::string& shown, std::string_view content) 
   const size_t end = has_kind ? header.find('"', kFirst.size()) : header.npos;
   const std::string kind(end == header.npos ? ""
                                             : header.substr(kFirst.size(), end - kFirst.size()));
-  if (kind != "program")
+  if (kind != "program" && kind != "functions")
     refuse("holds no jitted function", "its header says '" + kind + "'",
-           "pass a file of f.package()");
+           "pass a file of f.package() or pto.package()");
   return rest.substr(length);
 }
 
@@ -67,27 +67,84 @@ bool serves(const ProgramSpec& spec, const std::vector<TensorClass>& tensors) {
   return std::equal(spec.inputs.begin(), spec.inputs.end(), tensors.begin(), tensors.end(), fits);
 }
 
-}  // namespace
+// Says whether two programs serve one call, and differ in their targets.
+bool is_same_call(const SealedProgram& a, const SealedProgram& b) {
+  const auto lie_alike = [](const TensorSpec& x, const TensorSpec& y) {
+    return x.strides == y.strides;
+  };
+  return a.text == b.text && a.target != b.target && a.spec.inputs.size() == b.spec.inputs.size() &&
+         std::equal(a.spec.inputs.begin(), a.spec.inputs.end(), b.spec.inputs.begin(), lie_alike);
+}
 
-ProgramPackage::ProgramPackage(std::string shown, std::string_view payload)
-    : shown_(std::move(shown)) {
+// Orders targets: those that this process asks for, the best first; those that the CPU has; others.
+int merit(Target target) {
+  constexpr int kTargets = static_cast<int>(Target::Avx512) + 1;
+  if (target <= machine().target) return kTargets + static_cast<int>(target);
+  return target <= machine().best_target ? kTargets - static_cast<int>(target)
+                                         : -static_cast<int>(target);
+}
+
+// Returns the programs of a payload, one for each call: programs of a call for several targets
+// stand one after another.
+std::vector<SealedProgram> programs_of(const std::string& shown, std::string_view payload) {
+  std::vector<SealedProgram> kept;
   const char* rest = payload.data();
   const char* const end = rest + payload.size();
   while (rest != end) {
-    SealedProgram sealed = unseal(shown_, &rest, end);
+    SealedProgram sealed = unseal(shown, &rest, end);
+    if (kept.empty() || !is_same_call(kept.back(), sealed))
+      kept.push_back(std::move(sealed));
+    else if (merit(sealed.target) > merit(kept.back().target))
+      kept.back() = std::move(sealed);
+  }
+  return kept;
+}
+
+// Returns the name of the function in "attend(q: f32[s0, s1])".
+std::string function_of(const SealedProgram& program) {
+  return program.text.substr(0, program.text.find('('));
+}
+
+// Leaves the programs of one function; throws pto::Error where that is not one.
+void select(const std::string& shown, const std::string& function,
+            std::vector<SealedProgram>* programs) {
+  std::vector<std::string> names;
+  for (const SealedProgram& one : *programs)
+    if (names.empty() || names.back() != function_of(one)) names.push_back(function_of(one));
+  const std::string known = joined(names, ", ", [](const std::string& name) { return name; });
+  if (function.empty() && names.size() > 1)
+    fail({shown + " holds " + std::to_string(names.size()) + " functions", "they are " + known,
+          "say which: pto_program_open_function(path, \"" + names[0] + "\")"});
+  if (function.empty()) return;
+  if (std::find(names.begin(), names.end(), function) == names.end())
+    fail({shown + " has no function " + function, "it holds " + known, "ask for one of these"});
+  std::erase_if(*programs, [&](const SealedProgram& one) { return function_of(one) != function; });
+}
+
+}  // namespace
+
+ProgramPackage::ProgramPackage(std::string shown, std::string_view payload)
+    : ProgramPackage(shown, programs_of(shown, payload)) {}
+
+ProgramPackage::ProgramPackage(std::string shown, std::vector<SealedProgram> programs)
+    : shown_(std::move(shown)) {
+  for (SealedProgram& sealed : programs) {
     check_machine(shown_, sealed, machine_name(), machine().best_target);
     auto program = load_program(sealed);
-    variants_.push_back({std::move(sealed.text), std::move(sealed.numbers), std::move(program)});
+    variants_.push_back(
+        {std::move(sealed.text), std::move(sealed.numbers), sealed.target, std::move(program)});
   }
 }
 
-ProgramPackage ProgramPackage::read(const std::string& path) {
+ProgramPackage ProgramPackage::read(const std::string& path, const std::string& function) {
   const std::string shown = path.substr(path.rfind('/') + 1);
   const std::optional<std::string> content = read_file(path);
   if (!content)
     fail({"the package " + path + " cannot be read", std::strerror(errno), "check the path"},
          ErrorKind::Runtime);
-  return ProgramPackage(shown, payload_of(shown, *content));
+  std::vector<SealedProgram> programs = programs_of(shown, payload_of(shown, *content));
+  select(shown, function, &programs);
+  return ProgramPackage(shown, std::move(programs));
 }
 
 const ProgramPackage::Variant* ProgramPackage::choose(const std::vector<TensorClass>& tensors,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgramPackage: the loaded variants of a package of a jitted function (pto/container.py).
+// ProgramPackage: the loaded variants of one function of a package (pto/container.py).
 //
 //     const ProgramPackage package = ProgramPackage::read("f.pto");
 //     const auto* variant = package.choose(classes, [](const auto&) { return true; });
 //     Call call(*variant->program, tensors, scalars);
+//
+// A call that was compiled for several targets is served by the best that runs here.
 //
 // Invariant: a variant serves tensors of its element types and ranks, whose sizes are 1 where its
 // own are; one that has gaps where the code wants none is copied by the caller.
@@ -26,6 +28,7 @@ class ProgramPackage {
   struct Variant {
     std::string text;
     std::vector<SealedNumber> numbers;
+    Target target;
     std::shared_ptr<const Program> program;
   };
 
@@ -33,8 +36,9 @@ class ProgramPackage {
   // pto::Error where one cannot run here.
   ProgramPackage(std::string shown, std::string_view payload);
 
-  // Reads a file: throws pto::Error where it is missing, no package of a function, or damaged.
-  static ProgramPackage read(const std::string& path);
+  // Reads a function of a file, "": its only one. Throws pto::Error where the file is missing, no
+  // package of functions, or damaged, and where it has no such function.
+  static ProgramPackage read(const std::string& path, const std::string& function = "");
 
   const std::string& shown() const { return shown_; }
   const std::vector<Variant>& variants() const { return variants_; }
@@ -47,6 +51,8 @@ class ProgramPackage {
   std::string describe() const;  // the texts of all variants, a line each
 
  private:
+  ProgramPackage(std::string shown, std::vector<SealedProgram> programs);
+
   std::string shown_;
   std::vector<Variant> variants_;
 };

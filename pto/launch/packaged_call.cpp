@@ -217,9 +217,11 @@ T reported(T failed, const Work& work) {
 }  // namespace
 }  // namespace pto
 
-pto_program* pto_program_open(const char* path) {
+pto_program* pto_program_open(const char* path) { return pto_program_open_function(path, ""); }
+
+pto_program* pto_program_open_function(const char* path, const char* function) {
   return pto::reported<pto_program*>(nullptr, [&] {
-    pto::ProgramPackage package = pto::ProgramPackage::read(path);
+    pto::ProgramPackage package = pto::ProgramPackage::read(path, function);
     std::string text = package.describe();
     return new pto_program{std::move(package), std::move(text)};
   });

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls as text, for command lines and lists of what to package: "gelu(f32[:, :], 'tanh')".
+
+    callables = functions_of(["softmax(f32[:, :])", "gelu(bf16[:, 64])"], [my_module, pto.ops])
+    pto.package(callables, "kernels.pto")
+
+A tensor is its element type and sizes; `:` is any size but 1. f32[()] has no axes. Other arguments
+are Python's literals, by place or by name.
+Thread safety: pure functions.
+"""
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from pto.errors import InvalidValue, nearest
+from pto.language.annotations import DYN, TensorType
+from pto.language.dtypes import DType, dtype
+
+_FORM = "a call is written as in softmax(f32[:, 64], eps=1e-5)"
+
+
+def functions_of(texts: Iterable[str], modules: list[Any]) -> dict[Any, list]:
+    """{function: examples} of calls; a name is looked up in the modules, in this order."""
+    found: dict[Any, list] = {}
+    for text in texts:
+        name, args, kwargs = parsed(text)
+        function = _function(name, modules)
+        names = getattr(function, "parameters", None)
+        if names is None:
+            names = [a.name for a in getattr(function, "arguments", ())]
+        example = {**dict(zip(names, args, strict=False)), **kwargs} if kwargs else args
+        found.setdefault(function, []).append(example)
+    return found
+
+
+def parsed(text: str) -> tuple[str, tuple, dict[str, Any]]:
+    """The name of the function, and its arguments by place and by name."""
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(call, ast.Call) or any(one.arg is None for one in call.keywords):
+            raise ValueError("it is no call")
+        args = tuple(_value(one) for one in call.args)
+        return ast.unparse(call.func), args, {one.arg: _value(one.value) for one in call.keywords}
+    except (SyntaxError, ValueError, TypeError, LookupError) as error:
+        why = f"{error.args[0] if error.args else error}; {_FORM}"
+        raise InvalidValue(f"the call {text.strip()!r:.80} cannot be read", why,
+                           "correct it, and quote it for the shell") from None  # fmt: skip
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Subscript):
+        index = node.slice
+        sizes = index.elts if isinstance(index, ast.Tuple) else [index]
+        return TensorType((*map(_size, sizes), _kind(ast.unparse(node.value))))
+    return ast.literal_eval(node)
+
+
+def _kind(name: str) -> DType:
+    return dtype(name.removeprefix("pto."))
+
+
+def _size(node: ast.expr) -> Any:
+    if isinstance(node, ast.Slice):
+        if node.lower or node.upper or node.step:
+            raise ValueError("a size is a number or a colon")
+        return DYN
+    return ast.literal_eval(node)
+
+
+def _function(name: str, modules: list[Any]) -> Any:
+    for module in modules:
+        found = module
+        for part in name.removeprefix("pto.ops.").split("."):
+            found = getattr(found, part, None) if found is not None else None
+        if found is not None:
+            return found
+    known = {one for module in modules for one in dir(module) if not one.startswith("_")}
+    raise InvalidValue(f"there is no function {name!r:.80}", nearest(name, known),
+                       "name one of the module, or of pto.ops")  # fmt: skip

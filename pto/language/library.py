@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.package: functions, operators and C++ kernels in one file that runs without a compiler.
+
+    pto.package({softmax: (x,), pto.ops.gelu: [(x,), (x64,)]}, "kernels.pto", "portable,avx2")
+    kernels = pto.load("kernels.pto")           # perhaps in another process, on another CPU
+    y = kernels.softmax(x)
+
+The values of the mapping are examples of calls, as f.package() takes them (package.py): an array
+stands for its element type and number of axes, and other sizes are free. A jitted function whose
+parameters are annotated with types needs none; then a sequence of such functions will do. `targets`
+names the CPUs: portable, avx2, avx512. A file holds the code for each, and the best that the CPU
+has is loaded.
+
+The file is of kind "functions" (pto/container.py): its header has the record of each function that
+a file of kind "program" has, and its payload their programs, one after another. C opens one by its
+name: pto/abi/package.h.
+
+Thread safety: a loaded file may be used from several threads.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pto import container
+from pto.config import TARGETS, config
+from pto.container import Package
+from pto.errors import InvalidType, InvalidValue, UnknownAttribute, nearest
+from pto.language.location import describe, fail
+from pto.language.op import Operator
+from pto.language.package import PackagedFunction, calls_of, compiled
+from pto.language.packaged_operator import compiled_operator
+from pto.language.tools import Tools
+
+_KINDS = "a package holds functions under @pto.jit and operators under @op"
+
+
+def package(
+    callables: Mapping[Callable, Any] | Sequence[Callable], path: Any, targets: Any = ""
+) -> None:
+    """Compiles functions for such calls and targets, and saves them; pto.load(path) reads them."""
+    path = container.path_of(path, "package")
+    chosen = targets_of(targets)
+    headers, payload, names = [], [], set()
+    for function, examples in _pairs(callables):
+        header, pieces = _compiled(function, examples, chosen)
+        if header["name"] in names:
+            fail(f"package: two functions are called {header['name']}",
+                 "a loaded file has each under its name",
+                 "rename one, or save two files")  # fmt: skip
+        names.add(header["name"])
+        headers.append({**header, "bytes": sum(map(len, pieces))})
+        payload += pieces
+    content = {"names": sorted(names), "target": ",".join(chosen), "functions": headers}
+    container.save(path, container.content_of("functions", content, payload))
+
+
+def targets_of(targets: Any) -> tuple[str, ...]:
+    """The names in "portable,avx2" or a sequence, the least first; "" is that of this process."""
+    names = targets.split(",") if isinstance(targets, str) else targets
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+        fail(f"package: targets is {describe(targets)}", "targets are names of instruction sets",
+             'write "portable,avx2,avx512", or some of these', InvalidType)  # fmt: skip
+    names = {one.strip() for one in names}
+    if names <= {""}:
+        return (config.target,)
+    if unknown := sorted(names - {*TARGETS[1:]}):
+        raise InvalidValue(
+            f"package: the target {unknown[0]!r} is unknown",
+            "a target names the instructions that code may use",
+            f"write some of {', '.join(TARGETS[1:])}",
+        )
+    return tuple(one for one in TARGETS if one in names)
+
+
+def _pairs(callables: Any) -> list[tuple[Any, Any]]:
+    """(function, examples) of each."""
+    if isinstance(callables, Mapping):
+        pairs = [*callables.items()]
+    elif isinstance(callables, list | tuple):
+        pairs = [(one, _annotated_example(one)) for one in callables]
+    else:
+        fail(f"package: the callables are {describe(callables)}", _KINDS,
+             "pass {function: example of its arguments, ...}", InvalidType)  # fmt: skip
+    if not pairs:
+        fail("package: there are no callables", "a file without functions is of no use",
+             "pass {function: example of its arguments, ...}")  # fmt: skip
+    return pairs
+
+
+def _annotated_example(function: Any) -> Any:
+    """The call that the annotations of a function describe."""
+    jit = getattr(function, "compiled", function)
+    kinds, names = getattr(jit, "kinds", {}), getattr(jit, "parameters", None)
+    defaults = len(getattr(jit, "defaults", ()))
+    if names is None or any(name not in kinds for name in names[: len(names) - defaults]):
+        name = getattr(function, "__name__", None) or describe(function)
+        fail(f"package: {name} is given without an example",
+             "element types and numbers of axes are known from an example, or from annotations of "
+             "all parameters such as x: pto.Tensor[pto.DYN, 64, pto.f32]",
+             "pass {function: example of its arguments, ...}", InvalidType)  # fmt: skip
+    return tuple(kinds[name] for name in names if name in kinds)
+
+
+def _compiled(function: Any, examples: Any, targets: tuple[str, ...]) -> tuple[dict, list[bytes]]:
+    """The record of one function and its programs."""
+    examples = examples if isinstance(examples, list) else [examples]
+    if isinstance(function, Operator):
+        return compiled_operator(function, calls_of(function.name, examples), targets)
+    if not isinstance(function, Tools):
+        fail(f"package: one of the callables is {describe(function)}", _KINDS,
+             "decorate it, or pass a member of pto.ops", InvalidType)  # fmt: skip
+    calls = calls_of(function.__name__, examples)
+    return compiled(function.jit_of(calls), calls, targets)
+
+
+class PackagedLibrary:
+    """The functions of a file: library.softmax(x), library["softmax"]. load() makes it."""
+
+    def __init__(self, package: Package):
+        self._shown, self._made = package.shown, {}
+        self._packages, start = {}, 0
+        for header in package.header["functions"]:
+            end = start + header["bytes"]
+            piece = Package("program", header, package.payload[start:end], package.shown)
+            self._packages[header["name"]], start = piece, end
+        if start != len(package.payload):
+            raise ValueError("the payload has other programs than the header")
+
+    @staticmethod
+    def from_package(package: Package) -> "PackagedLibrary":
+        package.check_kind("functions")
+        with container.checked_header(package.shown):
+            return PackagedLibrary(package)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._packages:
+            raise UnknownAttribute(
+                f"{self._shown} has no function {name!r:.80}",
+                nearest(str(name), self._packages),
+                "call a function that it has",
+            )
+        if name not in self._made:
+            self._made.setdefault(name, PackagedFunction.from_package(self._packages[name]))
+        return self._made[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packages)
+
+    def __len__(self) -> int:
+        return len(self._packages)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._packages]
+
+    def __repr__(self) -> str:
+        return f"<pto package {self._shown}: {', '.join(self._packages)}>"
