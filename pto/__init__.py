@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # loaded at its first use
         compile,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Error", "config", "memory", "repack", *_language]
 
 _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")

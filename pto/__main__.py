@@ -35,6 +35,10 @@ def config(arguments: argparse.Namespace) -> None:
         part = importlib.import_module("pto.adapters.torch.build")
         folders = [f"-I{part.aten_include()}", f"-I{build_config.include_dir()}"]
         print(shlex.join(["-std=c++17", *folders, "-ldl"]))
+    if arguments.cflags:
+        print(shlex.join(build_config.cflags()))
+    if arguments.cmake or arguments.pkgconfig:
+        print(build_config.cmake_dir())
     if arguments.compat:
         print(build_config.compat_dir())
     if arguments.gdb:
@@ -74,6 +78,12 @@ def adapters(arguments: argparse.Namespace) -> None:
 
 def package(arguments: argparse.Namespace) -> None:
     """Saves functions compiled for calls; without calls prints what a file holds."""
+    if arguments.library:
+        print(importlib.import_module("pto.ahead").build(arguments))
+        return
+    if not arguments.file:
+        raise InvalidValue("package: there is no file", "it is read, or written where calls follow",
+                           "write python -m pto package FILE [CALL...]")  # fmt: skip
     if not arguments.calls:
         print(importlib.import_module("pto.container").described(arguments.file))
         return
@@ -123,10 +133,14 @@ def studio(arguments: argparse.Namespace) -> None:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m pto", description=__doc__.splitlines()[0])
+    top.add_argument("--version", action="version", version=build_config.version())
     commands = top.add_subparsers(required=True, metavar="command")
     one = commands.add_parser("config", help="what another build system needs")
     what = one.add_mutually_exclusive_group(required=True)
     what.add_argument("--cxxflags", action="store_true", help="language level, includes, target")
+    what.add_argument("--cflags", action="store_true", help="include folder, for C")
+    what.add_argument("--cmake", action="store_true", help="folder of ptoConfig.cmake, for pto_DIR")
+    what.add_argument("--pkgconfig", action="store_true", help="folder of pto.pc")
     what.add_argument("--ldflags", action="store_true", help="library folder, library, rpath")
     what.add_argument(
         "--compat", action="store_true", help="include folder of the public library's spellings"
@@ -145,7 +159,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--xla", action="store_true", help="tensorflow: also for jit_compile=True")
     one.set_defaults(run=adapters)
     one = commands.add_parser("package", help=package.__doc__)
-    one.add_argument("file")
+    one.add_argument("file", nargs="?")
+    one.add_argument("--library", action="store_true", help="build kernels of pto.ops ahead")
+    one.add_argument("--list", help="--library: a file of calls; pto/ops/library.txt")
+    one.add_argument("--into", help="--library: the wheel that gets the kernels")
     one.add_argument("calls", nargs="*", help="such as 'softmax(f32[:, 64], eps=1e-5)'")
     one.add_argument("--of", help="the module, or its file, that defines the functions")
     one.add_argument("--targets", default="", help="such as portable,avx2,avx512")

@@ -505,8 +505,12 @@ def gradient_plan(index: int, counts: Sequence[int], output_counts: Sequence[int
     """op, inputs, counts, outputs, members, places and all_needs of a pto_gradient_plan, or None
     for an operator without gradient."""
 
-def set_operator_callbacks(trace: object, infer: object, source: object) -> None:
+def set_operator_callbacks(trace: object, infer: object, source: object, find: object) -> None:
     """See bindings/operator_providers.hpp."""
+
+def keep_kernels(keep: object | None, targets: Sequence[str]) -> None:
+    """keep(key, code) gets the code of each operator's kernel that is made, for these targets;
+    None ends that."""
 
 def trace_operator(index: int, tensors: list, attributes: list) -> Graph:
     """The graph of an operator for tensors of these (dtype, shape), None where absent, lists of

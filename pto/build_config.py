@@ -55,6 +55,16 @@ def cxxflags() -> list[str]:
     return ["-std=c++17", f"-I{include_dir()}", *target_flags()]
 
 
+def cflags() -> list[str]:
+    """The include folder, for C programs that call libpto."""
+    return [f"-I{include_dir()}"]
+
+
+def cmake_dir() -> str:
+    """The folder of ptoConfig.cmake, for find_package(pto), and of pto.pc."""
+    return str(PACKAGE / "cmake")
+
+
 def ldflags() -> list[str]:
     """Library folder, library, and where the program finds it when it runs."""
     return [f"-L{library_dir()}", "-lpto", f"-Wl,-rpath,{library_dir()}"]

@@ -29,7 +29,8 @@ SUBJECTS = {
     "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control|"
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
-    "test_tutorial|test_exercises|test_contributing|test_package|test_package_c|test_library": EVERY,
+    "test_tutorial|test_exercises|test_contributing|test_package|test_package_c|test_library|"
+    "test_prebuilt": EVERY,
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),
     "test_runtime*|test_thread*": ("abi", "base", "launch", "tasks", "operators"),
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"
@@ -53,7 +54,14 @@ SUBJECTS = {
         "device",
         "tasks",
     ),
-    "test_wheel|test_bench": ("base", "compiler", "bindings", "adapters", "tasks", "bench"),
+    "test_wheel|test_cmake|test_bench": (
+        "base",
+        "compiler",
+        "bindings",
+        "adapters",
+        "tasks",
+        "bench",
+    ),
     "test_bench_command": ("bench", "isa", "launch", "operators", "ops", "adapters"),
     "test_studio*": ("language", "tasks", "studio"),
     "test_dev|test_tidy|test_laws|test_choose|test_children": (),

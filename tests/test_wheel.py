@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pip install .` gives a package that works outside the checkout."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from test_cmake import built
+from test_prebuilt import FIRST, LIST
 
 ROOT = Path(__file__).resolve().parent.parent
 README_BLOCK = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
@@ -72,7 +76,9 @@ def test_the_wheel_holds_headers_libraries_and_adapter_sources(wheel):
               "pto/ops/movement.cpp",
               "pto/adapters/torch/npu/memory.cpp", "pto/device/npu/stream.hpp",
               "pto/bench/command.py", "pto/lib/libpto_bench.so", "pto/runtime.h",
-              "pto/tasks/precompiled.h", "pto/compat/orchestration_api.h",
+              "pto/tasks/precompiled.h", "pto/cmake/ptoConfig.cmake", "pto/cmake/pto.pc",
+              "pto/cmake/ptoConfigVersion.cmake", "pto/ops/library.txt",
+              "pto/compat/orchestration_api.h",
               "pto/compat/pto/common/cpu_stub.hpp"]  # fmt: skip
     assert [name for name in wanted if name not in names] == []
     assert any(re.fullmatch(r"pto/_core\..*so", name) for name in names)
@@ -98,6 +104,27 @@ def test_the_installed_package_measures_a_product(python, tmp_path):
 
 def test_the_installed_package_runs_a_program_of_tasks(python, tmp_path):
     assert "w = x + y + y" in run(python, ROOT / "examples/runtime/1_vector_add.py", cwd=tmp_path)
+
+
+def test_a_cmake_project_builds_against_the_installed_package(python, tmp_path):
+    folder = run(python, "-m", "pto", "config", "--cmake", cwd=tmp_path).strip()
+    assert not Path(folder).is_relative_to(ROOT)
+    app, _ = built(tmp_path, f"-Dpto_DIR={folder}")
+    assert app == "1 255\n"
+
+
+def test_kernels_that_a_wheel_carries_need_no_compiler(wheel, python, tmp_path):
+    (tmp_path / "list.txt").write_text(LIST)
+    carrying = shutil.copy(wheel, tmp_path)
+    run(python, "-m", "pto", "package", "--library", "--list", "list.txt", "--into", carrying,
+        cwd=tmp_path)  # fmt: skip
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps"]
+    run(*pip, "--force-reinstall", carrying, cwd=tmp_path)
+    place = run(python, "-c", "from pto.language import prebuilt as p; print(p.PATH)", cwd=tmp_path)
+    env = {**os.environ, "PATH": "", "PTO_CACHE_DIR": str(tmp_path / "none")}
+    done = subprocess.run([python, "-c", FIRST, place.strip()], env=env, cwd=tmp_path,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0 and not (tmp_path / "none").exists(), done.stderr
 
 
 def test_a_public_source_builds_against_the_installed_package(python, tmp_path):

@@ -4,9 +4,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <sstream>
+
+#include "pto/base/machine.hpp"
+#include "pto/base/sha256.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/compiler/compile.hpp"
+#include "pto/compiler/target.hpp"
+#include "pto/launch/sealed.hpp"
 #include "pto/operators/native.hpp"
 #include "pto/operators/operator.hpp"
 
@@ -129,13 +135,74 @@ bool interrupted() {
   return true;
 }
 
+std::string text_of(const AttributeValue& value) {
+  std::ostringstream text;
+  text << value.index() << ':' << std::hexfloat;
+  if (const auto* i = std::get_if<int64_t>(&value)) text << *i;
+  if (const auto* d = std::get_if<double>(&value)) text << *d;
+  if (const auto* b = std::get_if<bool>(&value)) text << *b;
+  if (const auto* s = std::get_if<std::string>(&value)) text << s->size() << *s;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+    for (int64_t one : *list) text << one << ',';
+  return text.str();
+}
+
+// Names a traced kernel among those that are built ahead, its target apart.
+std::string key_of(const KernelRequest& request) {
+  std::ostringstream key;
+  key << operator_at(request.op).schema.name;
+  for (const int32_t count : request.counts) key << ' ' << count;
+  for (uint32_t i = 0; i < request.signature.count; ++i)
+    key << (i == 0 ? " / " : " ") << request.signature.words[i];
+  for (const AttributeValue& value : request.attributes) key << " " << text_of(value);
+  return key.str();
+}
+
+std::string with_target(const std::string& key, Target target) {
+  return key + " " + std::string(name(target));
+}
+
+// Returns the code that was built ahead for this process's target; "" without one.
+std::string built_ahead(const std::string& key) {
+  return in_python([&]() -> std::string {
+    const nb::object found = callbacks->find(with_target(key, machine().target));
+    if (found.is_none()) return "";
+    const auto bytes = nb::cast<nb::bytes>(found);
+    return {bytes.c_str(), bytes.size()};
+  });
+}
+
+// Gives the code for each target to `keep`, while Python wants it.
+template <class Make>
+void keep_code(const std::string& key, const Make& make) {
+  if (callbacks->keep.is_none()) return;
+  for (const std::string& target : callbacks->targets) {
+    const std::string code = make(target);
+    in_python([&] {
+      if (code.empty() || callbacks->keep.is_none()) return;
+      callbacks->keep(with_target(key, named_target(target)), nb::bytes(code.data(), code.size()));
+    });
+  }
+}
+
 std::shared_ptr<const Program> traced_kernel(const KernelRequest& request) {
+  const std::string key = key_of(request);
+  if (const std::string code = built_ahead(key); !code.empty()) {
+    const char* rest = code.data();
+    return load_program(unseal("the library of kernels", &rest, rest + code.size()));
+  }
   const Graph graph = in_python([&] { return traced_graph(request); });
   CompileOptions options;
   for (uint32_t i = 0; i < request.signature.count; ++i) {
     options.strides.push_back(tensor_class(request.signature.words[i]).strides);
   }
   options.interrupted = interrupted;
+  keep_code(key, [&](const std::string& target) {
+    CompileOptions own = options;
+    own.target = target;
+    const SealedProgram program = compile_sealed(graph, own);
+    return program.spec.packed.empty() ? seal(program) : std::string();  // seal() drops these
+  });
   return compile_or_interpret(graph, options);
 }
 
@@ -158,7 +225,18 @@ std::shared_ptr<const Program> native_kernel(const KernelRequest& request) {
   });
   CompileOptions options;
   options.interrupted = interrupted;
-  CompiledText compiled = compile_text(name, text, {function}, options);
+  const std::string key = "text " + hex(Sha256().field(text).field(function).digest());
+  const std::string code = built_ahead(key);
+  keep_code(key, [&](const std::string& target) {
+    CompileOptions own = options;
+    own.target = target;
+    ProgramSpec spec;
+    spec.name = name;
+    spec.launches.push_back({function, {}, {}, {}});
+    return compile_sealed(std::move(spec), text, own).object;
+  });
+  CompiledText compiled = code.empty() ? compile_text(name, text, {function}, options)
+                                       : load_text(name, code, {function});
   auto library = std::const_pointer_cast<Library>(compiled.library);
   return native_program(request, shapes, compiled.functions[0], std::move(library));
 }
@@ -214,6 +292,12 @@ void set_operator_callbacks(OperatorCallbacks given) {
 nb::object trace_operator(int index, nb::list tensors, nb::list attributes) {
   PTO_ASSERT(callbacks != nullptr);
   return callbacks->trace(index, tensors, attributes);
+}
+
+void keep_kernels(nb::object keep, std::vector<std::string> targets) {
+  PTO_ASSERT(callbacks != nullptr);
+  callbacks->keep = std::move(keep);
+  callbacks->targets = std::move(targets);
 }
 
 Providers traced_providers() { return {traced_kernel, python_shapes}; }

@@ -10,6 +10,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+#include <vector>
+
 #include "pto/operators/registry.hpp"
 
 namespace pto::bindings {
@@ -18,10 +21,15 @@ namespace pto::bindings {
 // infer(index, tensors, attributes) -> ([(dtype, shape) or a list of them], [(a, b, because)]);
 // source(index, [dtype]) -> (name, C++ text, function), for operators with a C++ kernel. tensors:
 // for each tensor argument (dtype, shape), None or a list; a SymInt attribute is a Dim.
+// find(key) -> the code that was built ahead for a kernel, as bytes, or None; keep(key, code) gets
+// the code of each kernel that is made, for the `targets`, and may be None.
 struct OperatorCallbacks {
-  nanobind::object trace, infer, source;
+  nanobind::object trace, infer, source, find;
+  nanobind::object keep = nanobind::none();
+  std::vector<std::string> targets = {};
 };
 void set_operator_callbacks(OperatorCallbacks callbacks);
+void keep_kernels(nanobind::object keep, std::vector<std::string> targets);
 
 // Returns the graph that `trace` gives.
 nanobind::object trace_operator(int index, nanobind::list tensors, nanobind::list attributes);

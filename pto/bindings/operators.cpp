@@ -301,11 +301,15 @@ void bind_operators(nb::module_& m) {
         "None.");
   m.def(
       "set_operator_callbacks",
-      [](nb::object trace, nb::object infer, nb::object source) {
-        set_operator_callbacks({std::move(trace), std::move(infer), std::move(source)});
+      [](nb::object trace, nb::object infer, nb::object source, nb::object find) {
+        set_operator_callbacks(
+            {std::move(trace), std::move(infer), std::move(source), std::move(find)});
         set_providers(traced_providers());
       },
-      "trace"_a, "infer"_a, "source"_a, "See bindings/operator_providers.hpp.");
+      "trace"_a, "infer"_a, "source"_a, "find"_a, "See bindings/operator_providers.hpp.");
+  m.def("keep_kernels", &keep_kernels, "keep"_a.none(), "targets"_a,
+        "keep(key, code) gets the code of each operator's kernel that is made, for these targets; "
+        "None ends that.");
   m.def("trace_operator", &trace_operator, "index"_a, "tensors"_a, "attributes"_a,
         "The graph of an operator for tensors of these (dtype, shape), None where absent, lists of "
         "them.");

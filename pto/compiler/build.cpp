@@ -132,10 +132,23 @@ std::string source_digest(const Source& source, const Toolchain& toolchain,
 Build::Build(Source source, Settings settings, std::string folder)
     : source_(std::move(source)),
       settings_(std::move(settings)),
-      toolchain_(find_toolchain(settings_)),
-      folder_(folder.empty() ? settings_.cache_directory : absolute_path(folder)),
-      entry_(file_name_of(source_.name) + "-" +
-             source_digest(source_, toolchain_, settings_.include_directory)) {}
+      folder_(folder.empty() ? settings_.cache_directory : absolute_path(folder)) {
+  try {
+    take(find_toolchain(settings_));
+  } catch (const Error&) {
+    for (Toolchain& gone : recorded_toolchains(folder_)) {
+      take(std::move(gone));
+      if (find()) return;
+    }
+    throw;
+  }
+}
+
+void Build::take(Toolchain toolchain) {
+  toolchain_ = std::move(toolchain);
+  entry_ = file_name_of(source_.name) + "-" +
+           source_digest(source_, toolchain_, settings_.include_directory);
+}
 
 std::optional<std::string> Build::find() const { return find_entry(folder_, entry_); }
 
@@ -148,6 +161,7 @@ std::string Build::run(const std::function<bool()>& interrupted, bool again) con
   const WorkFolder work(folder_, "work-");
   const std::string path =
       cache.insert(entry_, compile_with_header(work.path(), cache, interrupted));
+  record_toolchain(toolchain_, folder_);
   // A kernel is compiled again on its next call, an extension only when somebody asks for it.
   const bool stays = source_.kind == Source::Extension;
   cache.sweep(stays ? std::numeric_limits<int64_t>::max() : settings_.cache_bytes);

@@ -24,8 +24,8 @@ namespace pto {
 
 class Build {
  public:
-  // `folder`: "" is the cache folder of the settings. Throws as find_toolchain() does, and where a
-  // file of the source cannot be read.
+  // `folder`: "" is the cache folder of the settings. Throws where a file of the source cannot be
+  // read, and as find_toolchain() does, unless a compiler that is gone left the library there.
   Build(Source source, Settings settings, std::string folder = "");
 
   const Source& source() const { return source_; }
@@ -47,6 +47,9 @@ class Build {
                       const std::function<bool()>& interrupted) const;
 
  private:
+  // Takes a compiler, and the name that the file has with it.
+  void take(Toolchain toolchain);
+
   // Compiles as compile() does, with the parsed header of kernels where there is one.
   std::string compile_with_header(const std::string& work, const Cache& cache,
                                   const std::function<bool()>& interrupted) const;

@@ -59,6 +59,12 @@ struct Source {
 // least). The cache folder keeps each compiler's answer about its version.
 Toolchain find_toolchain(const Settings& settings);
 
+// Notes in a cache folder that this compiler made kernels there, for processes that find none.
+void record_toolchain(const Toolchain& toolchain, const std::string& folder);
+
+// Returns the compilers that made kernels of a cache folder, the last one first.
+std::vector<Toolchain> recorded_toolchains(const std::string& folder);
+
 // Returns all flags that decide the object's content.
 std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source& source);
 

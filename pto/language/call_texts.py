@@ -10,7 +10,9 @@ Thread safety: pure functions.
 """
 
 import ast
-from collections.abc import Iterable
+import functools
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pto.errors import InvalidValue, nearest
@@ -32,6 +34,38 @@ def functions_of(texts: Iterable[str], modules: list[Any]) -> dict[Any, list]:
         example = {**dict(zip(names, args, strict=False)), **kwargs} if kwargs else args
         found.setdefault(function, []).append(example)
     return found
+
+
+def expanded(lines: Iterable[str]) -> list[str]:
+    """The calls of a list: # begins a comment, T is f32 and bf16, R one, two and three sizes."""
+    calls = []
+    for line in (line.partition("#")[0].strip() for line in lines):
+        kinds = ("f32", "bf16") if re.search(r"\bT\[", line) else ("",)
+        ranks = (":", ":, :", ":, :, :") if "[R]" in line else ("",)
+        calls += [re.sub(r"\bT\[", f"{kind}[", line).replace("[R]", f"[{rank}]")
+                  for kind in kinds for rank in ranks if line]  # fmt: skip
+    return calls
+
+
+def runs_of(texts: Iterable[str], modules: list[Any]) -> list[Callable[[], Any]]:
+    """Functions that make these calls once, with arrays of ones whose free sizes are 2."""
+    runs: list[Callable[[], Any]] = []
+    for text in texts:
+        name, args, kwargs = parsed(text)
+        kwargs = {key: _array(value) for key, value in kwargs.items()}
+        runs.append(functools.partial(_function(name, modules), *map(_array, args), **kwargs))
+    return runs
+
+
+def _array(value: Any) -> Any:
+    if not isinstance(value, TensorType):
+        return value
+    import numpy  # types alone need none
+
+    from pto.language.dtypes import numpy_type
+
+    shape = [size if isinstance(size, int) else 2 for size in value.sizes or ()]
+    return numpy.ones(shape).astype(numpy_type(str(value.kind)))
 
 
 def parsed(text: str) -> tuple[str, tuple, dict[str, Any]]:

@@ -55,7 +55,7 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
-from pto.language import arguments, dispatch, out_dtype
+from pto.language import arguments, dispatch, out_dtype, prebuilt
 from pto.language.definition import AUTOCAST, check_definition, check_is_class
 from pto.language.dtypes import dtype
 from pto.language.gradient import (
@@ -375,4 +375,4 @@ def _source(index: int, dtypes: list[str]) -> tuple[str, str, str]:
     return _operators[index].source(dtypes)
 
 
-_core.set_operator_callbacks(_trace, _infer, _source)
+_core.set_operator_callbacks(_trace, _infer, _source, prebuilt.find)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# The version of ptoConfig.cmake: that of the Python package. Equal first two numbers fit.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../__init__.py" line REGEX "^__version__ = ")
+string(REGEX MATCH "[0-9.]+" PACKAGE_VERSION "${line}")
+set(PACKAGE_VERSION_EXACT FALSE)
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+if(NOT PACKAGE_FIND_VERSION OR PACKAGE_FIND_VERSION VERSION_LESS_EQUAL PACKAGE_VERSION)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" own "${PACKAGE_VERSION}")
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" asked "${PACKAGE_FIND_VERSION}")
+  if(NOT PACKAGE_FIND_VERSION OR asked STREQUAL own OR NOT PACKAGE_FIND_VERSION MATCHES "\\.")
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  endif()
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
