@@ -100,7 +100,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_LATER[name]), name)
     if name in _RUNTIME:
         return getattr(importlib.import_module("pto.tasks"), name)
-    if name in _ADAPTERS or name in ("aten", "comm", "models", "ops"):
+    if name in _ADAPTERS or name in ("aten", "comm", "models", "ops", "testing"):
         return importlib.import_module(f"{__name__}.{name}")
     if name.startswith("_"):
         raise AttributeError(f"module 'pto' has no attribute {name!r}")
@@ -110,4 +110,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_LATER, "aten", "comm", "models", "op", "ops"})
+    return sorted({*__all__, *_ADAPTERS, *_RUNTIME, *_LATER, "aten", "comm", "models", "op", "ops",
+                   "testing"})  # fmt: skip

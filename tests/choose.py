@@ -41,6 +41,7 @@ SUBJECTS = {
         "operators",
         "ops",
     ),
+    "test_testing": (*EVERY, "operators", "testing"),
     "test_aten*": ("language", "operators", "adapters", "aten"),
     "test_compile_*": (*EVERY, "operators", "ops", "aten", "graphs", "adapters"),
     "test_infini*": ("operators", "adapters", "aten", "compat"),

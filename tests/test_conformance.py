@@ -14,13 +14,14 @@ import re
 
 import numpy as np
 import pytest
-from conformance.cases import OPERATORS, Case, cases, members, record_of, types_of
-from conformance.expected import by_output, expected, gradient_case, is_close, same_bits
-from conformance.frameworks import FRAMEWORKS, Skipped
+from conformance.operators import OPERATORS
 from conformance.report import PAGE, missing, write
 
 from pto import _core
 from pto.language.dtypes import numpy_type
+from pto.testing.cases import Case, cases, members, record_of, types_of
+from pto.testing.expected import by_output, expected, gradient_case, is_close, same_bits
+from pto.testing.frameworks import FRAMEWORKS, Skipped
 
 INSTALLED = [one for one in FRAMEWORKS if one.is_installed()]
 WITH_GRADIENT = {name: one for name, one in OPERATORS.items() if record_of(one).gradient >= 0}

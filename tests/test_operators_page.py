@@ -7,7 +7,8 @@ from pathlib import Path
 
 import children
 import pytest
-from conformance.frameworks import FRAMEWORKS
+
+from pto.testing.frameworks import FRAMEWORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "operators.md").read_text()
@@ -21,9 +22,9 @@ print(sorted(op_.name for op_ in pto.language.op.operators() if op_.name.startsw
 """
 EVERY_MODE = """
 import itertools, sys
-from conformance.cases import cases
-from conformance.expected import expected, is_close, same_bits
-from conformance.frameworks import FRAMEWORKS, Skipped
+from pto.testing.cases import cases
+from pto.testing.expected import expected, is_close, same_bits
+from pto.testing.frameworks import FRAMEWORKS, Skipped
 from damped import Damped
 
 kind = next(one for one in FRAMEWORKS if one.name == sys.argv[1])

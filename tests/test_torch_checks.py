@@ -11,13 +11,14 @@ import pathlib
 import children
 import pytest
 import torch
-from conformance.cases import OPERATORS, record_of, types_of
+from conformance.operators import OPERATORS
 from operator_cases import attributes, torch_operator
 
 from pto.adapters.record import Record
 from pto.adapters.torch import activation, has_cpp_gradients
 from pto.language.samples import samples
 from pto.ops import __all__ as NAMES
+from pto.testing.cases import record_of, types_of
 
 # Quantised numbers are no function of anything that could have a gradient.
 QUANTISED = {"quantize_int4", "quantize_rows", "scaled_matmul"}

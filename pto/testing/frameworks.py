@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frameworks of the conformance matrix, in the order of its page."""
+"""The frameworks of the matrix of modes, in the order of its page."""
 
-from conformance.cases import Case
-from conformance.framework import Framework, Skipped, in_threads
-from conformance.with_jax import Jax
-from conformance.with_mindspore import MindSpore
-from conformance.with_onnxruntime import OnnxRuntime
-from conformance.with_tensorflow import TensorFlow
-from conformance.with_torch import Npu, PyTorch
+from pto.testing.cases import Case
+from pto.testing.framework import Framework, Skipped, in_threads
+from pto.testing.with_jax import Jax
+from pto.testing.with_mindspore import MindSpore
+from pto.testing.with_onnxruntime import OnnxRuntime
+from pto.testing.with_tensorflow import TensorFlow
+from pto.testing.with_torch import Npu, PyTorch
 
 
 class NumPy(Framework):

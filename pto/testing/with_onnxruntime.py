@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime in the conformance matrix: models in bytes, of any sizes."""
+"""ONNX Runtime in the matrix of modes: models in bytes, of any sizes."""
 
 from typing import Any
 
 import numpy as np
-from conformance.cases import Case, members, record_of
-from conformance.expected import gradient_case
-from conformance.framework import Framework, Skipped, in_threads, needs_gradient
+
+from pto.testing.cases import Case, members, record_of
+from pto.testing.expected import gradient_case
+from pto.testing.framework import Framework, Skipped, in_threads, needs_gradient
 
 
 class OnnxRuntime(Framework):
@@ -15,6 +16,7 @@ class OnnxRuntime(Framework):
     def __init__(self) -> None:
         import onnx
         import onnxruntime
+
         import pto.onnxruntime
 
         onnxruntime.set_default_logger_severity(4)

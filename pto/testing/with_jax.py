@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX in the conformance matrix."""
+"""JAX in the matrix of modes."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from conformance.cases import Case, record_of
-from conformance.framework import (
+
+from pto.testing.cases import Case, record_of
+from pto.testing.framework import (
     Framework,
     batch_of_two,
     in_threads,
@@ -35,6 +36,7 @@ class Jax(Framework):
 
     def __init__(self) -> None:
         import jax
+
         import pto.jax
 
         self.jax, self.face = jax, pto.jax

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MindSpore in the conformance matrix, in PyNative and graph mode."""
+"""MindSpore in the matrix of modes, in PyNative and graph mode."""
 
 import pathlib
 import tempfile
@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from conformance.cases import Case, flat, record_of
-from conformance.framework import (
+
+from pto.testing.cases import Case, flat, record_of
+from pto.testing.framework import (
     Framework,
     Skipped,
     in_threads,
@@ -23,6 +24,7 @@ class MindSpore(Framework):
 
     def __init__(self) -> None:
         import mindspore
+
         import pto.mindspore
 
         self.ms, self.face = mindspore, pto.mindspore

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of the conformance matrix: every operator of the library, its samples in every element
-type, and one sample in the layouts and with the values that go wrong most easily.
+"""The calls with which an operator is tested: its samples in every element type, and one sample in
+the layouts and with the values that go wrong most easily.
 
     for case in cases(operator, "f32"): case.name, case.args, case.kwargs, case.results()
 
 Results are NumPy's, computed through the registry: every other framework must give their bits. They
-are within the definition's tolerance of its oracle themselves (test_conformance.py).
+are within the definition's tolerance of its oracle themselves (check.py).
 """
 
 import importlib.util
@@ -15,18 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from pto import ops
 from pto.adapters.record import Record
 from pto.language.op import Operator
 from pto.language.samples import samples
 
 DTYPES = ("f64", "f32", "f16", "bf16", "i32")  # bf16 where NumPy has it
-OPERATORS = {
-    name: getattr(ops, name)
-    for function in ops.__all__
-    for name in (function, f"{function}_")
-    if hasattr(ops, name)
-}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Framework: the base class of a framework in the conformance matrix, with a method for each mode.
+"""Framework: the base class of a framework in the matrix of modes, with a method for each mode.
 
 A mode takes a Case and returns its results as NumPy arrays, flat; it raises Skipped with a reason
 where the framework has no such thing.
@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from conformance.cases import Case, members, record_of
-from conformance.expected import gradient_case, wanted
+
+from pto.testing.cases import Case, members, record_of
+from pto.testing.expected import gradient_case, wanted
 
 
 class Skipped(Exception):

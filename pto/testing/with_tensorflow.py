@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow in the conformance matrix."""
+"""TensorFlow in the matrix of modes."""
 
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from conformance.cases import Case, flat
-from conformance.framework import (
+
+from pto.testing.cases import Case, flat
+from pto.testing.framework import (
     Framework,
     in_threads,
     needs_gradient,
@@ -20,9 +21,9 @@ class TensorFlow(Framework):
     name, module = "TensorFlow", "tensorflow"
 
     def __init__(self) -> None:
-        import pto.tensorflow
         import tensorflow
 
+        import pto.tensorflow
         from pto.adapters.tensorflow import build
 
         build.build()

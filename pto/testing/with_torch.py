@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch in the conformance matrix, on the CPU and on the npu device."""
+"""PyTorch in the matrix of modes, on the CPU and on the npu device."""
 
 import io
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from conformance.cases import Case, flat
-from conformance.framework import (
+
+from pto.language.samples import numpy_type
+from pto.testing.cases import Case, flat
+from pto.testing.framework import (
     Framework,
     Skipped,
     batch_of_two,
@@ -19,16 +21,15 @@ from conformance.framework import (
     wanted_tensors,
 )
 
-from pto.language.samples import numpy_type
-
 
 class PyTorch(Framework):
     name, module = "PyTorch", "torch"
     device = "cpu"
 
     def __init__(self) -> None:
-        import pto.torch  # noqa: F401
         import torch
+
+        import pto.torch  # noqa: F401
 
         self.torch = torch
 
@@ -138,7 +139,8 @@ class Npu(PyTorch):
     def is_installed(cls) -> bool:
         if not super().is_installed():
             return False
-        import pto.torch  # noqa: F401
         import torch
+
+        import pto.torch  # noqa: F401
 
         return hasattr(torch, "npu")
