@@ -5,6 +5,8 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
@@ -35,6 +37,36 @@ void sample(Way& way) {
   for (int i = 0; i < kCalls; ++i) way.run(i);
   const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
   way.ns.push_back(spent.count() / kCalls);
+}
+
+// Puts a front before add.out and says how to turn it on and off, for all calls of the process.
+std::function<void(bool)> front_of_add_out(const char* path) {
+  void* const part = dlopen(path, RTLD_NOW);
+  const auto count = reinterpret_cast<int32_t (*)()>(dlsym(part, "pto_aten_front_count"));
+  const auto name =
+      reinterpret_cast<const char* (*)(int32_t, int32_t)>(dlsym(part, "pto_aten_front_name"));
+  const auto install =
+      reinterpret_cast<const char* (*)(int32_t)>(dlsym(part, "pto_aten_front_install"));
+  const auto turn =
+      reinterpret_cast<void (*)(const uint8_t*)>(dlsym(part, "pto_aten_front_process"));
+  std::vector<uint8_t> on(static_cast<size_t>(count()), 1);
+  for (int32_t i = 0; i < count(); ++i)
+    if (std::string(name(i, 0)) == "aten::add" && std::string(name(i, 1)) == "out") install(i);
+  return [turn, on](bool is_on) { turn(is_on ? on.data() : nullptr); };
+}
+
+// Prints what a call of PyTorch's takes that a front refuses for its types.
+void print_refused(const char* path, int rounds) {
+  const at::Tensor x = at::ones(kFloats), y = at::ones(kFloats, at::kDouble);
+  at::Tensor out = at::empty(kFloats, at::kDouble);
+  std::vector<Way> ways;
+  for (const char* name : {"add_out_before_enable", "add_out_beside_a_front", "add_out_refused"})
+    ways.push_back({name, [&](int) { at::add_out(out, x, y); }});
+  for (int round = 0; round < rounds; ++round) sample(ways[0]);
+  const auto turn = front_of_add_out(path);
+  for (int round = 0; round < rounds; ++round)
+    for (const bool is_on : {false, true}) turn(is_on), sample(ways[is_on ? 2 : 1]);
+  for (const Way& way : ways) std::printf("%s %.1f\n", way.name.c_str(), median(way.ns));
 }
 
 }  // namespace
@@ -77,5 +109,6 @@ int main(int, char** arguments) {
   for (int round = 0; round < rounds; ++round)
     for (Way& way : ways) sample(way);
   for (const Way& way : ways) std::printf("%s %.1f\n", way.name.c_str(), median(way.ns));
+  print_refused(arguments[3], rounds);
   return 0;
 }

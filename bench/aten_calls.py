@@ -28,7 +28,7 @@ def run() -> list[Measurement]:
 
 
 def _from_cpp() -> list[Measurement]:
-    build.build_aten()
+    library = build.build_aten()
     part = build.NODE
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/aten_calls"
@@ -36,7 +36,9 @@ def _from_cpp() -> list[Measurement]:
         home = Path(torch.__file__).parent / "lib"
         command = ["g++", "-O2", *part.options, *ours, *part.folders, SOURCE, "-o", program]
         subprocess.run([*command, *part.links, f"-Wl,-rpath,{home}", "-ldl"], check=True)
-        made = subprocess.run([program, home, str(ROUNDS)], stdout=subprocess.PIPE, text=True)
+        made = subprocess.run(
+            [program, home, str(ROUNDS), library], stdout=subprocess.PIPE, text=True
+        )
     if made.returncode or "WRONG" in made.stdout:
         raise RuntimeError(f"the calls from C++ are wrong: {made.stdout}")
     ns = {name: float(value) for name, value in map(str.split, made.stdout.splitlines())}

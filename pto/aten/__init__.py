@@ -15,6 +15,7 @@ first array, which all arrays of a call have. Without PyTorch, the first use say
 from typing import Any
 
 from pto.aten.choice import chosen, on_change, restrict
+from pto.aten.enabling import Enabled, enable
 from pto.aten.face import Family, Overload, explain, family
 from pto.aten.measuring import measure
 from pto.aten.records import Argument, Record, library
@@ -24,10 +25,12 @@ from pto.aten.shadowing import load_call, shadow
 __all__ = [
     "Argument",
     "Differences",
+    "Enabled",
     "Family",
     "Overload",
     "Record",
     "differences",
+    "enable",
     "explain",
     "load_call",
     "measure",

@@ -84,9 +84,14 @@ def tell_all() -> None:
         _tell(full_name)
 
 
+def ours(full_name: str) -> Sequence[Implementation]:
+    """Our implementations of an overload, by slot."""
+    return _ours.get(full_name, ())
+
+
 def is_contested(record: Record) -> bool:
     """Whether one of ours may take a call that asks for no slot."""
-    return any(one.may_win() for one in _ours.get(record.full_name, ()))
+    return any(one.may_win() for one in ours(record.full_name))
 
 
 def implementations(record: Record) -> Sequence[Implementation]:
@@ -98,7 +103,7 @@ def implementations(record: Record) -> Sequence[Implementation]:
         lambda bound: library().refuses(bound.record, bound.values),
         lambda bound, like: library().call(bound.record, bound.values, like),
     )
-    return [*_ours.get(record.full_name, ()), aten]
+    return [*ours(record.full_name), aten]
 
 
 def choose(bound: Bound, slot: int | None = None) -> Implementation:

@@ -10,7 +10,7 @@ are made from PyTorch's dispatcher when they are asked for, so that they are tho
 that is installed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -69,6 +69,28 @@ class Record:
         return tuple(a for a in self.arguments if a.is_written and a.is_keyword_only)
 
 
+class Fronts(Protocol):
+    """Places before PyTorch's kernels, by the full names of their overloads."""
+
+    names: tuple[str, ...]
+
+    def install(self, full_name: str) -> str | None:
+        """Puts one there, once in a process; returns why it cannot be, or None."""
+        ...
+
+    def process(self, names: Collection[str] | None) -> None:
+        """Turns these on for the process, and all others off."""
+        ...
+
+    def enter(self, names: Collection[str]) -> None:
+        """Turns these on, and all others off, for the thread and its threads for gradients."""
+        ...
+
+    def leave(self) -> None:
+        """Ends the last enter() of this thread."""
+        ...
+
+
 class Library(Protocol):
     """The questions of the surface to PyTorch; adapters/torch/aten answers them."""
 
@@ -110,6 +132,14 @@ class Library(Protocol):
 
     def refused(self, record: Record, values: Mapping[str, Any], error: Exception) -> Exception:
         """PyTorch's refusal of a call as an error of ours."""
+        ...
+
+    def fits(self, record: Record, values: Mapping[str, Any]) -> bool:
+        """Whether sizes and types are those of a call, and outputs have the sizes of results."""
+        ...
+
+    def fronts(self, run: Callable[[int, tuple], Any]) -> Fronts:
+        """The fronts, which call run(index, arguments). Raises Failure where they are not built."""
         ...
 
     def refuses(self, record: Record, values: Mapping[str, Any]) -> str | None:

@@ -273,7 +273,7 @@ class Jit(Tools, _core.Callable):
         """For each output the number of the tensor that becomes it, or -1."""
         return []
 
-    def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
+    def call_in_library(self, /, *args: Any, **kwargs: Any) -> Any:
         """Makes a call through PyTorch: by the operator of this function for such arguments."""
         from pto.language import jit_operator
 
@@ -305,7 +305,7 @@ class ProgramJit(Jit):
         written = [given.index(name) for name in form.members[-1].keys]
         return [-1] * (outputs - len(written)) + written
 
-    def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
+    def call_in_library(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a call as an operator; with npu tensors once the current stream has come to it."""
         devices = {getattr(getattr(x, "device", None), "type", "cpu")
                    for x in (*args, *kwargs.values())}  # fmt: skip

@@ -314,7 +314,7 @@ class PackagedFunction(_core.Callable):
              "a package has code and no graph", "call the function that was packaged",
              InvalidType)  # fmt: skip
 
-    def call_in_library(self, *args: Any, **kwargs: Any) -> Any:
+    def call_in_library(self, /, *args: Any, **kwargs: Any) -> Any:
         """Makes a call on tensors of PyTorch that do not simply lie in memory."""
         on_device = adapters.load("torch.on_device")
         if on_device.takes([*args, *kwargs.values()]):

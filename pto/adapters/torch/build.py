@@ -48,7 +48,9 @@ DIRECT = dataclasses.replace(
     name="direct",
     title="direct calls from Python",
     without="without it a call takes about a microsecond more",
-    sources=tuple(_HERE / f"{name}.cpp" for name in ("direct_call", "object_owner", "aten_call")),
+    sources=tuple(
+        _HERE / f"{name}.cpp" for name in ("direct_call", "object_owner", "aten_call", "aten_front")
+    ),
     identity=(*NODE.identity, sysconfig.get_config_var("SOABI")),
     folders=(*NODE.folders, f"-isystem{_PYTHON}"),
     links=(*NODE.links, "-ltorch_python"),

@@ -48,6 +48,15 @@ def aten_call(name: str, overload: str, learn: Callable, fail: Callable) -> Any:
     return function(name.encode(), overload.encode(), learn, fail, is_plain())
 
 
+def aten_runner(run: Callable) -> int | None:
+    """The address of aten_front.cpp's runner, which calls `run`; None where it was not built."""
+    if _library is None:
+        return None
+    function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_runner
+    function.argtypes, function.restype = [ctypes.py_object], ctypes.c_void_p
+    return function(run)
+
+
 def install(record: Record) -> None:
     """Lets Python call an operator directly if it takes and returns tensors one by one."""
     has_lists = any(a.kind == "Tensor[]" for a in record.arguments) or any(

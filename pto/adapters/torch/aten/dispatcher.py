@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from pto.adapters.torch import direct
-from pto.adapters.torch.aten import arrays, calls
+from pto.adapters.torch.aten import arrays, calls, shapes
+from pto.adapters.torch.aten.fronts import Fronts
 from pto.adapters.torch.aten.values import convert, describe
 from pto.aten.records import REQUIRED, Argument, Record
 
@@ -26,6 +27,8 @@ class Dispatcher:
     call = staticmethod(calls.call)
     is_settled = staticmethod(calls.is_settled)
     refused = staticmethod(calls.refused)
+    fits = staticmethod(shapes.fits)
+    fronts = staticmethod(Fronts)
     dense_type = staticmethod(arrays.dense_type)
     overlap = staticmethod(arrays.overlap)
     is_same = staticmethod(arrays.is_same)

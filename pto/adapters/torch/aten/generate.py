@@ -13,12 +13,20 @@ from dataclasses import dataclass
 
 import torch
 from pto.aten.records import library
+from pto.aten.rows import forms
+from pto.aten.table import ROWS
 
 HEADERS = pathlib.Path(torch.__file__).parent / "include/ATen/ops"
 FUNCTION = re.compile(  # struct, C++ type, name, overload, schema
     r'struct TORCH_API (\w+) \{\s*using schema = (.*?);\n.*?name = "aten::(.*?)";'
     r'.*?overload_name = "(.*?)";.*?schema_str = "(.*?)";',
     re.S,
+)
+_IN_FRONT = re.compile(
+    r"const at::Tensor &|at::Tensor &|const ::std::optional<at::Tensor> &|const at::Scalar &"
+    r"|const ::std::optional<at::Scalar> &|int64_t|bool|double|at::IntArrayRef"
+    r"|at::OptionalIntArrayRef|(::std::optional<)?c10::string_view>?"
+    r"|::std::optional<(double|int64_t|at::ScalarType)>"
 )
 _NOT_HELD = re.compile(r"at::Storage|at::Stream|at::DeviceIndex")  # arguments that no plan holds
 
@@ -30,6 +38,15 @@ class Function:
     name: str
     overload: str
     struct: str
+    type: str  # "at::Tensor & (const at::Tensor &, at::Tensor &)"
+
+    @property
+    def result(self) -> str:
+        return self.type.partition(" (")[0]
+
+    @property
+    def arguments(self) -> list[str]:
+        return self.type.partition(" (")[2][:-1].split(", ")
 
 
 def functions() -> list[Function]:
@@ -38,17 +55,19 @@ def functions() -> list[Function]:
     for header in HEADERS.glob("*_ops.h"):
         for struct, type_, name, overload, _ in FUNCTION.findall(header.read_text()):
             if not _NOT_HELD.search(type_):
-                found.append(Function(name, overload, struct))
+                found.append(Function(name, overload, struct, type_))
     return sorted(found)
 
 
 def thunks_text() -> str:
     """The table of thunks.hpp, sorted by name and overload as find_thunk() reads it."""
     rows = "".join(f"PTO_THUNK({one.struct})\n" for one in functions())
+    fronts_ = "".join(f"PTO_FRONT({one.struct})\n" for one in fronts())
     return f"""// Written by generate.py for PyTorch {torch.__version__}.
 #include <ATen/core/Tensor.h>
 #include <ATen/Operators.h>
 
+#include "pto/adapters/torch/aten/fronts.hpp"
 #include "pto/adapters/torch/aten/thunks.hpp"
 
 #define PTO_THUNK(op)                                       \\
@@ -62,8 +81,28 @@ const Thunk kThunks[] = {{
 {rows}}};
 const size_t kThunkCount = sizeof kThunks / sizeof *kThunks;
 
+#define PTO_FRONT(op)                                  \\
+  {{at::_ops::op::name, at::_ops::op::overload_name,    \\
+   &make_front<at::_ops::op::schema>}},
+
+const FrontRow kFronts[] = {{
+{fronts_}}};
+const size_t kFrontCount = sizeof kFronts / sizeof *kFronts;
+
 }}  // namespace pto::torch_adapter
 """
+
+
+def fronts() -> list[Function]:
+    """The functions of overloads that have a row, as far as a front passes their arguments."""
+    rows = {full for one in ROWS.values() for full in forms(one)}
+    found = []
+    for one in functions():
+        full = f"{one.name}.{one.overload}" if one.overload else one.name
+        is_taken = full in rows and one.result in ("at::Tensor", "at::Tensor &")
+        if is_taken and all(map(_IN_FRONT.fullmatch, one.arguments)):
+            found.append(one)
+    return found
 
 
 _KEYWORDS = frozenset(

@@ -31,6 +31,12 @@ def misfit(record: Record, values: Mapping[str, Any]) -> bool:
     return wanted is None or not all(map(_fits, given, wanted))
 
 
+def fits(record: Record, values: Mapping[str, Any]) -> bool:
+    """Whether the Meta kernel takes a call, and its outputs have the sizes of the results."""
+    given = tuple(values[argument.name].shape for argument in record.outputs)
+    return given == expected(record, values)
+
+
 def check(record: Record, name: str, given: torch.Tensor, sizes: torch.Size) -> None:
     """Raises InvalidValue where an output of a call has not the size of its result."""
     if not _fits(given, sizes):

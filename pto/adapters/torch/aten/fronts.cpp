@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/adapters/torch/aten/fronts.hpp"
+
+#include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace pto::torch_adapter {
+namespace {
+
+// Which fronts are on.
+using Choice = std::vector<uint8_t>;
+
+// A thread's choice. PyTorch's threads for gradients inherit such a value.
+constexpr std::string_view kKindName = "pto.aten.enable";
+constexpr c10::DebugInfoKind kKind(&kKindName);
+struct ThreadChoice : c10::DebugInfoBase {
+  explicit ThreadChoice(Choice choice) : on(std::move(choice)) {}
+  Choice on;
+};
+
+std::atomic<const Choice*> process_choice{nullptr};
+std::atomic<int32_t> threads_with_choice{0};  // enter() less leave()
+std::atomic<FrontRunner> runner{nullptr};
+thread_local bool is_running = false;
+
+// The kernel of a SafeKernelFunction, whose only public call is boxed. Naming a private member in
+// an explicit instantiation is allowed; this file is built for one PyTorch.
+const c10::KernelFunction& kernel_of(const c10::SafeKernelFunction& function);
+template <auto Member>
+struct Opened {
+  friend const c10::KernelFunction& kernel_of(const c10::SafeKernelFunction& function) {
+    return function.*Member;
+  }
+};
+template struct Opened<&c10::SafeKernelFunction::kernel_>;
+
+class Silent final : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+// Puts a front before the kernel; returns why it cannot, or null.
+const char* install(int32_t index) {
+  const FrontRow& row = kFronts[index];
+  const auto found = c10::Dispatcher::singleton().findSchema({row.name, row.overload});
+  if (!found) return "this PyTorch has no such operator";
+  if (!found->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU))
+    return "it has no kernel for the CPU";
+  if (found->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+      !found->hasKernelForDispatchKey(c10::DispatchKey::CPU))
+    return "PyTorch composes it of other operators, and would no longer for its gradient";
+  const c10::SafeKernelFunction kept =
+      found->getComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  Silent silent;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+  static auto* const kept_for_ever = new std::vector<c10::RegistrationHandleRAII>;
+  kept_for_ever->push_back(c10::Dispatcher::singleton().registerImpl(
+      found->operator_name(), c10::DispatchKey::CPU,
+      row.make(FrontState{index, *found, kernel_of(kept)}), std::nullopt, nullptr,
+      "pto.aten.enable"));
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_front_on(int32_t index) {
+  const Choice* choice = process_choice.load(std::memory_order_acquire);
+  if (threads_with_choice.load(std::memory_order_relaxed) > 0)
+    if (const auto* own = static_cast<ThreadChoice*>(c10::ThreadLocalDebugInfo::get(kKind)))
+      choice = &own->on;
+  return choice && (*choice)[static_cast<size_t>(index)] && !is_running;
+}
+
+bool run_front(int32_t index, Stack& stack) {
+  const FrontRunner run = runner.load();
+  if (!run) return false;
+  struct Running {
+    Running() { is_running = true; }
+    ~Running() { is_running = false; }
+  };
+  const Running running;
+  return run(index, stack);
+}
+
+}  // namespace pto::torch_adapter
+
+#define PTO_EXPORT extern "C" __attribute__((visibility("default")))
+
+PTO_EXPORT int32_t pto_aten_front_count() {
+  return static_cast<int32_t>(pto::torch_adapter::kFrontCount);
+}
+
+// The full name of a front, "aten::add" and "out" in turn.
+PTO_EXPORT const char* pto_aten_front_name(int32_t index, int32_t part) {
+  const auto& row = pto::torch_adapter::kFronts[index];
+  return part == 0 ? row.name : row.overload;
+}
+
+PTO_EXPORT const char* pto_aten_front_install(int32_t index) {
+  return pto::torch_adapter::install(index);
+}
+
+PTO_EXPORT void pto_aten_front_runner(void* runner) {
+  pto::torch_adapter::runner = reinterpret_cast<pto::torch_adapter::FrontRunner>(runner);
+}
+
+// Turns fronts on for the process: a byte for each, or null for none.
+PTO_EXPORT void pto_aten_front_process(const uint8_t* on) {
+  using namespace pto::torch_adapter;
+  // A thread may be reading the last one: choices are kept.
+  static auto* const all = new std::vector<std::unique_ptr<const Choice>>;
+  if (on) all->push_back(std::make_unique<const Choice>(on, on + kFrontCount));
+  process_choice.store(on ? all->back().get() : nullptr, std::memory_order_release);
+}
+
+// Turns fronts on for the calling thread and what it starts of PyTorch, until it leaves.
+PTO_EXPORT void pto_aten_front_enter(const uint8_t* on) {
+  using namespace pto::torch_adapter;
+  ++threads_with_choice;
+  c10::ThreadLocalDebugInfo::_push(kKind,
+                                   std::make_shared<ThreadChoice>(Choice(on, on + kFrontCount)));
+}
+
+PTO_EXPORT void pto_aten_front_leave() {
+  c10::ThreadLocalDebugInfo::_pop(pto::torch_adapter::kKind);
+  --pto::torch_adapter::threads_with_choice;
+}
+
+#undef PTO_EXPORT

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fronts before PyTorch's kernels (fronts.cpp), by the full names of their overloads.
+
+fronts = Fronts(run)          # run(index, arguments) runs a row, or returns NotImplemented
+fronts.install("exp")         # once in a process; a text: why it cannot be
+fronts.enter(["exp"])         # on for this thread, until leave()
+"""
+
+import ctypes
+from collections.abc import Callable, Collection
+
+from pto.adapters import build as libraries
+from pto.adapters.torch import build, direct
+from pto.errors import Failure
+
+
+class Fronts:
+    """The fronts of the process; see records.Fronts. Raises Failure where a part is not built."""
+
+    def __init__(self, run: Callable):
+        part = libraries.load(build.aten())
+        runner = direct.aten_runner(run)
+        if part is None or runner is None:
+            raise Failure(
+                "pto.aten.enable needs a part of the adapter that is not built",
+                "what stands before PyTorch's kernels is compiled for the PyTorch installed",
+                "run: python -m pto adapters build torch",
+            )
+        self._part = part
+        part.pto_aten_front_name.restype = ctypes.c_char_p
+        part.pto_aten_front_install.restype = ctypes.c_char_p
+        part.pto_aten_front_runner.argtypes = [ctypes.c_void_p]
+        part.pto_aten_front_runner(runner)
+        self.names = tuple(map(self._name, range(part.pto_aten_front_count())))
+        self._index = {name: i for i, name in enumerate(self.names)}
+
+    def _name(self, index: int) -> str:
+        name, overload = (self._part.pto_aten_front_name(index, i).decode() for i in (0, 1))
+        return name.removeprefix("aten::") + (f".{overload}" if overload else "")
+
+    def install(self, full_name: str) -> str | None:
+        reason = self._part.pto_aten_front_install(self._index[full_name])
+        return None if reason is None else reason.decode()
+
+    def process(self, names: Collection[str] | None) -> None:
+        self._part.pto_aten_front_process(None if names is None else self._bytes(names))
+
+    def enter(self, names: Collection[str]) -> None:
+        self._part.pto_aten_front_enter(self._bytes(names))
+
+    def leave(self) -> None:
+        self._part.pto_aten_front_leave()
+
+    def _bytes(self, names: Collection[str]) -> ctypes.Array:
+        chosen = set(names)
+        return (ctypes.c_uint8 * len(self.names))(*(name in chosen for name in self.names))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our implementations in front of PyTorch's own kernels: PyTorch's own calls take them.
+
+    with pto.aten.enable(exclude=["exp"]): model(batch)   # this thread, and PyTorch's for gradients
+    on = pto.aten.enable(only=["mul", "add.out"])         # the process, until on.off()
+
+Only implementations that take calls by themselves are enabled; `slot=0` enables all of a slot, as
+tests do. Autograd, autocast, vmap and torch.compile stay what they are: fronts stand behind them.
+What an implementation refuses goes to PyTorch's kernel.
+"""
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from pto.aten.binding import Bound
+from pto.aten.implementations import ours
+from pto.aten.records import Fronts, Record, library
+from pto.errors import InvalidValue, nearest
+
+_fronts: Fronts | None = None
+_records: list[Record] = []  # of each front
+_slots: dict[str, int] = {}  # of names that were enabled with a slot
+_failed: dict[str, str] = {}  # why a front could not be put there
+_installed: set[str] = set()
+_process: list["Enabled"] = []  # those on for the process, the last one counts
+
+
+class Enabled:
+    """The overloads that enable() turned on; `names` are their full names."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = tuple(names)
+
+    def off(self) -> None:
+        """Turns it off for the process, where it is on."""
+        if self in _process:
+            _process.remove(self)
+            _loaded().process(_process[-1].names if _process else None)
+
+    def __enter__(self) -> "Enabled":
+        self.off()
+        _loaded().enter(self.names)
+        return self
+
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _loaded().leave()
+
+    def __repr__(self) -> str:
+        return f"<pto.aten.enable: {len(self.names)} overloads>"
+
+
+def enable(
+    only: Iterable[str] | None = None, exclude: Iterable[str] = (), *, slot: int | None = None
+) -> Enabled:
+    """Puts implementations of ours before PyTorch's kernels, for the process or in a `with`.
+
+    `only` and `exclude` name operators ("exp") or overloads ("exp.out"). Raises InvalidValue for a
+    name that has nothing to enable, with the reason.
+    """
+    fronts = _loaded()
+    ready = [full for full in fronts.names if _serves(full, slot)]
+    if only is not None:
+        wanted = list(only)
+        for name in wanted:
+            _check(name, ready, slot)
+        ready = [full for full in ready if any(_means(name, full) for name in wanted)]
+    unwanted = list(exclude)
+    for name in unwanted:
+        _check(name, fronts.names, slot)
+    ready = [full for full in ready if not any(_means(name, full) for name in unwanted)]
+    made = Enabled([full for full in ready if _install(full, only is not None)])
+    if slot is not None:
+        _slots.update(dict.fromkeys(made.names, slot))
+    _process.append(made)
+    fronts.process(made.names)
+    return made
+
+
+def _loaded() -> Fronts:
+    global _fronts
+    if _fronts is None:
+        _fronts = library().fronts(_run)
+        _records.extend(_record(full) for full in _fronts.names)
+    return _fronts
+
+
+def _record(full_name: str) -> Record:
+    name, _, overload = full_name.partition(".")
+    return next(r for r in library().records(name) if r.overload == overload)
+
+
+def _serves(full_name: str, slot: int | None) -> bool:
+    there = ours(full_name)
+    return any(one.may_win() if slot is None else one.slot == slot for one in there)
+
+
+def _means(name: str, full_name: str) -> bool:
+    """Whether a name is that overload, or its operator, whose form in place has a `_` behind it."""
+    return full_name == name or full_name.partition(".")[0] in (name, f"{name}_")
+
+
+def _check(name: str, known: Sequence[str], slot: int | None) -> None:
+    if any(_means(name, full) for full in known):
+        return
+    families = sorted({full.partition(".")[0] for full in known})
+    there = [one for full in _loaded().names if _means(name, full) for one in ours(full)]
+    waits = "no cell of the table of what wins says that ours is faster" if there else ""
+    raise InvalidValue(
+        f"pto.aten.enable: nothing of {name} can be enabled",
+        waits or f"no row of ours serves it; {nearest(name, families)}",
+        "leave the name out" if slot is not None else "leave it out, or enable a slot: slot=0",
+    )
+
+
+def _install(full_name: str, is_named: bool) -> bool:
+    if full_name not in _installed and full_name not in _failed:
+        reason = _loaded().install(full_name)
+        if reason is None:
+            _installed.add(full_name)
+        else:
+            _failed[full_name] = reason
+    if full_name in _failed and is_named:
+        raise InvalidValue(
+            f"pto.aten.enable: {full_name} cannot be enabled",
+            _failed[full_name],
+            "name another overload, or call pto.aten with slot=0",
+        )
+    return full_name in _installed
+
+
+def _run(index: int, values: tuple) -> Any:
+    """Runs a call of PyTorch's dispatcher; NotImplemented: it is for PyTorch's kernel."""
+    record = _records[index]
+    given = zip(record.arguments, values, strict=True)
+    bound = Bound(record, {a.name: v for a, v in given if not _is_default(a, v)}, 0)
+    slot = _slots.get(record.full_name)
+    for one in ours(record.full_name):
+        is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
+        if is_asked and library().fits(record, bound.values):
+            return one.run(bound, None)
+    return NotImplemented
+
+
+def _is_default(argument: Any, value: Any) -> bool:
+    if argument.is_required:
+        return False
+    return value is None or (type(value) is type(argument.default) and value == argument.default)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.aten.enable: PyTorch's own calls take rows of ours, and nothing else changes."""
+
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import pto
+import pto.aten
+from pto.adapters import build as libraries
+from pto.adapters.torch import build, direct
+from pto.aten import enabling
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parts():
+    build.build_aten()
+    if direct._library is None:
+        pytest.skip("its part is not built: python -m pto adapters build torch")
+    assert libraries.built(build.aten())
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The full names of calls that rows were asked for, and whether one took them."""
+    seen, run = [], enabling._run
+
+    def record(index, values):
+        made = run(index, values)
+        seen.append((enabling._records[index].full_name, made is not NotImplemented))
+        return made
+
+    enabling._loaded()
+    runner = direct.aten_runner(record)
+    enabling._fronts._part.pto_aten_front_runner(runner)
+    yield seen
+    enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(enabling._run))
+
+
+def values(*shape, dtype=torch.float32):
+    return (torch.rand(shape, generator=torch.Generator().manual_seed(1)) * 4 - 2).to(dtype)
+
+
+def test_calls_of_pytorch_have_the_bits_of_the_row_in_every_form(calls):
+    x, y = values(9, 33), values(9, 33).flip(0).contiguous()
+    want = pto.aten.exp(x, slot=0), pto.aten.add(x, y, alpha=2, slot=0)
+    with pto.aten.enable(slot=0):
+        out, place = torch.empty_like(x), x.clone()
+        assert torch.equal(torch.exp(x), want[0])
+        assert torch.exp(x, out=out) is out and torch.equal(out, want[0])
+        assert place.exp_() is place and torch.equal(place, want[0])
+        assert torch.equal(torch.add(x, y, alpha=2), want[1])
+    assert [name for name, taken in calls if taken] == ["exp", "exp.out", "exp_", "add.Tensor"]
+    del calls[:]
+    torch.exp(x)
+    assert not calls
+
+
+def test_what_a_row_refuses_runs_pytorchs_kernel(calls):
+    x = values(6, 8)
+    cases = [
+        lambda: torch.add(x, x.double()),
+        lambda: torch.exp(x.T),
+        lambda: torch.exp(x.to(torch.complex64)),
+        lambda: torch.add(x, x.to(torch.float16)),
+        lambda: torch.mul(x, 2),
+        lambda: torch.mul(x.half(), x.bfloat16()),
+        lambda: torch.exp(torch.randn(4, generator=torch.Generator().manual_seed(0))[::2]),
+    ]
+    for call in cases:
+        want = call()
+        with pto.aten.enable(slot=0):
+            got = call()
+        assert got.dtype == want.dtype and got.stride() == want.stride()
+        torch.testing.assert_close(got, want)
+    assert not any(taken for _, taken in calls)
+    with pto.aten.enable(slot=0), pytest.raises(RuntimeError, match="must match the size"):
+        torch.add(x, x[:, :3].contiguous())
+    grown = torch.empty(0)
+    with pto.aten.enable(slot=0):
+        assert torch.exp(x, out=grown).shape == x.shape
+    assert torch.equal(grown, torch.exp(x))
+
+
+def test_only_and_exclude_choose_and_refuse(calls):
+    x = values(4, 4)
+    with pto.aten.enable(only=["exp"], slot=0) as on:
+        torch.exp(x), torch.sin(x)
+    assert set(on.names) == {"exp", "exp.out", "exp_"} and {name for name, _ in calls} == {"exp"}
+    with pto.aten.enable(exclude=["exp"], slot=0) as on:
+        assert "exp" not in on.names and "sin" in on.names
+    with pytest.raises(ValueError, match="nothing of expp can be enabled(.|\n)*did you mean exp"):
+        pto.aten.enable(only=["expp"], slot=0)
+    with pytest.raises(ValueError, match="(?s)nothing of sinh can be enabled.*measured"):
+        pto.aten.enable(only=["sinh"])
+    assert "exp" not in [name for name in pto.aten.enable().names] and not enabling._process[1:]
+    enabling._process[0].off()
+
+
+def test_a_with_is_a_choice_of_its_thread_and_a_call_one_of_the_process(calls):
+    x = values(4, 4)
+
+    def elsewhere():
+        one = threading.Thread(target=lambda: torch.exp(x))
+        one.start()
+        one.join()
+        taken = len(calls)
+        del calls[:]
+        return taken
+
+    with pto.aten.enable(slot=0):
+        assert elsewhere() == 0
+        with pto.aten.enable(only=["sin"], slot=0):
+            torch.exp(x), torch.sin(x)
+            assert [name for name, _ in calls] == ["sin"]
+        torch.exp(x)
+        assert len(calls) == 2
+        del calls[:]
+    on = pto.aten.enable(slot=0)
+    assert elsewhere() == 1
+    on.off()
+    assert elsewhere() == 0
+
+
+def test_gradients_are_pytorchs_with_our_kernels(calls):
+    x = values(5, 7, dtype=torch.float64).requires_grad_()
+    want = torch.autograd.grad((torch.exp(x) * torch.sin(x)).sum(), x)[0]
+    with pto.aten.enable(slot=0):
+        got = torch.autograd.grad((torch.exp(x) * torch.sin(x)).sum(), x)[0]
+    assert {"exp", "sin", "mul.Tensor", "cos"} <= {name for name, taken in calls if taken}
+    torch.testing.assert_close(got, want)
+    small = values(3, dtype=torch.float64).requires_grad_()
+    with pto.aten.enable(slot=0):
+        assert torch.autograd.gradcheck(lambda one: torch.tanh(one) * one, small)
+        assert torch.autograd.gradgradcheck(lambda one: torch.sigmoid(one), small)
+        assert torch.equal(torch.func.vmap(torch.exp)(values(3, 4)), torch.exp(values(3, 4)))
+        with torch.inference_mode():
+            torch.exp(values(3))
+
+
+def test_a_row_runs_below_autograd_too():
+    x = values(5)
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        got = pto.aten.exp(x, slot=0)
+    assert torch.equal(got, pto.aten.exp(x, slot=0))
+
+
+def test_an_error_of_a_row_is_the_callers(monkeypatch):
+    def fails(index, values):
+        raise pto.errors.InvalidValue("a row failed", "it was told to", "tell it nothing")
+
+    enabling._loaded()
+    enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(fails))
+    try:
+        with pto.aten.enable(slot=0), pytest.raises(ValueError, match="a row failed"):
+            torch.exp(values(3))
+    finally:
+        enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(enabling._run))
+    assert torch.exp(values(3)).shape == (3,)
+
+
+LAW = """
+import torch, pto.aten
+pto.aten.enabling._loaded()
+def above():
+    names = [n for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::")]
+    tables = [torch._C._dispatch_dump_table(name) for name in names]
+    return [[line for line in t.splitlines() if not line.startswith("CPU:")] for t in tables]
+before = above()
+on = pto.aten.enable(slot=0)
+print(len(on.names), before == above())
+"""
+
+
+def test_the_dispatchers_table_above_the_cpu_key_is_unchanged():
+    made = subprocess.run([sys.executable, "-c", LAW], capture_output=True, text=True)
+    found = re.fullmatch(r"(\d+) (\w+)\n", made.stdout)
+    assert found and int(found[1]) > 100 and found[2] == "True", made.stdout + made.stderr
+    assert "Warning" not in made.stderr
