@@ -55,10 +55,10 @@ std::function<void(bool)> front_of_add_out(const char* path) {
   return [turn, on](bool is_on) { turn(is_on ? on.data() : nullptr); };
 }
 
-// Prints what a call of PyTorch's takes that a front refuses for its types.
+// Prints what a call of PyTorch's takes that a front refuses for its strides.
 void print_refused(const char* path, int rounds) {
-  const at::Tensor x = at::ones(kFloats), y = at::ones(kFloats, at::kDouble);
-  at::Tensor out = at::empty(kFloats, at::kDouble);
+  const at::Tensor x = at::ones(kFloats), y = at::ones({kFloats, 2}).select(1, 0);
+  at::Tensor out = at::empty(kFloats);
   std::vector<Way> ways;
   for (const char* name : {"add_out_before_enable", "add_out_beside_a_front", "add_out_refused"})
     ways.push_back({name, [&](int) { at::add_out(out, x, y); }});
