@@ -275,6 +275,8 @@ def test_prefetch_bytes_are_in_the_code():
     for bytes_, text in ((0, None), (4096, "+ j + 1024)"), (400, "+ j + 100)")):
         cpp = with_options(softmax, prefetch_bytes=bytes_).explain(X).cpp
         assert ("prefetch(" in cpp) == (text is not None) and (text or "") in cpp
+    assert "prefetch(" in pto.jit(softmax).explain(X).cpp  # the next row
+    assert "prefetch(" not in pto.jit(lambda x: x + 1).explain(X).cpp  # elements in order
 
 
 def test_an_option_that_changes_nothing_is_named_once():

@@ -326,10 +326,11 @@ std::optional<int64_t> RegionBody::prefetch_bytes() const {
   return std::nullopt;
 }
 
-// Prefetches the next row where there are rows, else 4 KB ahead, unless a hint says how far.
+// Prefetches the next row where there are rows, unless a hint says how far. The CPU itself sees one
+// stream of elements: lines asked for beside it cost 10 to 20 % between 512 KB and 64 MB (Zen 4).
 void RegionBody::print_prefetch() {
   const std::optional<int64_t> bytes = prefetch_bytes();
-  if (bytes == 0) return;
+  if (bytes == 0 || (!bytes && !plan_.rows)) return;
   std::set<std::string> done;
   for (const Instance& i : plan_.instances) {
     if (i.input < 0 || i.accesses.empty() || i.accesses.back().step != AxisStep::Unit) continue;
@@ -340,9 +341,8 @@ void RegionBody::print_prefetch() {
     if (!items.empty() && row.step == AxisStep::None) continue;  // the same row again
     if (plan_.rows && items.empty()) continue;                   // there is only one row
     const int64_t item = pto::bytes(body_[i.value].type.dtype);
-    const std::string ahead = bytes        ? std::to_string(std::max<int64_t>(*bytes / item, 1))
-                              : plan_.rows ? stride(tensor, row.dims.back())
-                                           : "1024";
+    const std::string ahead = bytes ? std::to_string(std::max<int64_t>(*bytes / item, 1))
+                                    : stride(tensor, row.dims.back());
     const std::string from = offset(tensor, i.accesses) + " + j + " + ahead;
     if (done.insert(from).second) w_.line("if (far) prefetch(w, " + from + ");");
   }
