@@ -87,6 +87,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=0, help="samples a contender, at least 10")
     parser.add_argument("--json", help="write one JSON line per measurement to this file")
     parser.add_argument("--row", action="append", help="aten: only this row, as add.Tensor")
+    parser.add_argument("--kind", action="append", help="aten: only this type, as float32")
     parser.add_argument("--table", action="store_true", help="aten: write the table of what wins")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     chosen = parser.parse_args(argv)
@@ -135,7 +136,12 @@ def main(argv: list[str]) -> int:
     outcomes: list[Outcome] = []
     programs = PROGRAMS | {
         "aten": functools.partial(
-            aten.run, chosen.row or (), chosen.rounds or 9, chosen.threads or (1,), chosen.table
+            aten.run,
+            chosen.row or (),
+            chosen.rounds or 9,
+            chosen.threads or (1,),
+            chosen.kind or aten.KINDS,
+            chosen.table,
         )
     }
     names = chosen.case or [*CASES, *PROGRAMS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench aten [--row ROW] [--threads N] [--rounds N] [--table]: our rows against ATen's calls.
+"""./dev bench aten [--row ROW] [--kind TYPE] [--threads N] [--table]: our rows against ATen.
 
 Every row in f32 and bf16, from 16 KB to 64 MB a tensor, with a fresh result and with `out`, beside
 the dispatcher's own call. A line says the least ratio of ATen's time to ours, the geometric mean,
@@ -75,27 +75,31 @@ def _with_threads(row: Row, kind: str, rounds: int, threads: int) -> list[Found]
 
 
 def run(
-    names: Sequence[str] = (), rounds: int = 9, threads: Sequence[int] = (1,), writes: bool = False
-) -> list[Any]:
+    names: Sequence[str] = (), rounds: int = 9, threads: Sequence[int] = (1,),
+    kinds: Sequence[str] = KINDS, writes: bool = False,
+) -> list[Any]:  # fmt: skip
     """Measures and prints; writes the cells where asked to."""
     column = wins.target()
     print(f"{column}, ATen with {torch.backends.cpu.get_cpu_capability()}, {threads} threads")
     ratios: dict[tuple[str, str], list[float]] = {}
     for row in rows_of(names):
-        for kind in (k for k in KINDS if k in row.types):
+        for kind in (k for k in kinds if k in row.types):
             try:
                 found = [f for n in threads for f in _with_threads(row, kind, rounds, n)]
             except Exception as error:  # the others are measured
                 print(f"WRONG: {row.overload} {kind}: {str(error).splitlines()[0]}", flush=True)
                 continue
-            ratios[row.overload, kind] = [one.ratio for one in found]
+            several = ratios[row.overload, kind] = [one.ratio for one in found]
             print(line(found), flush=True)
+            if writes:
+                write(column, row.overload, kind, rounded_down(min(several)))
     print("\n".join(summary(ratios)))
-    if writes:
-        cells = {t: {n: dict(c) for n, c in col.items()} for t, col in wins.table().items()}
-        for (name, kind), several in ratios.items():
-            own = cells.setdefault(column, {}).setdefault(name, {})
-            own[kind] = rounded_down(min(several))
-        wins.TABLE.write_text(json.dumps(cells, indent=1, sort_keys=True) + "\n")
-        wins.table.cache_clear()
     return []
+
+
+def write(column: str, overload: str, kind: str, ratio: float) -> None:
+    """Puts a cell into the table of the package."""
+    wins.table.cache_clear()
+    cells = wins.table()
+    cells.setdefault(column, {}).setdefault(overload, {})[kind] = ratio
+    wins.TABLE.write_text(json.dumps(cells, indent=1, sort_keys=True) + "\n")
