@@ -30,6 +30,7 @@ LEFT = {
          "special_i1e", "special_log_ndtr", "special_multigammaln", "special_ndtri",
          "special_polygamma", "special_psi", "special_zeta"), _SPECIAL),
     **dict.fromkeys(("complex", "polar"), _COMPLEX),
+    "conj_physical": "of real numbers ATen returns the argument itself",
     "frexp": "its exponents are the bits of a float, which the tile language does not read",
     "nextafter": "it steps through the bits of a float, which the tile language does not read",
     "gcd": "a loop of each element's own length",

@@ -8,7 +8,7 @@ from pto import ops
 from pto.aten.records import library
 from pto.aten.rows import row
 
-_SUM: dict[str, Any] = {"is_sum": True, "ulp": 512, "in_place": False}
+_SUM: dict[str, Any] = {"is_sum": True, "ulp": 1024, "in_place": False}
 
 
 def _unless_ranks(**ranks: int) -> Any:
