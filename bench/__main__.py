@@ -27,6 +27,7 @@ from bench import (
     report,
 )
 from bench import attention as attention  # registers cases
+from bench import compile as compile_models
 from bench import convolution as convolution
 from bench import fused as fused
 from bench import gemm as gemm
@@ -55,6 +56,7 @@ PROGRAMS = {
     "enqueue_npu": frameworks_npu.enqueue_npu,
     "mindspore": frameworks_mindspore.run,
     "compile_time": compile_time.run,
+    "compile_first": compile_models.first_calls,
     "demos": demos.run,
     "instructions": instructions.run,
     "matmul": matmul.run,
