@@ -5,6 +5,7 @@ steps = planned(graph, constants={weights}, report)
 steps[0].kind, steps[0].nodes, steps[0].reason
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -184,6 +185,12 @@ def planned(graph: fx.Graph, constants: set[fx.Node]) -> tuple[Translation, list
         list(pool.map(compile_one, programs.values()))
     if not failures:
         return planner.of, steps
+    first = next(iter(failures.values()))
+    warnings.warn(
+        f"torch.compile: {len(failures)} programs did not compile, so ATen runs what stays of them"
+        f" in halves; pto.torch.explain shows where. The first error: {_reason(first)}",
+        RuntimeWarning, stacklevel=2,
+    )  # fmt: skip
     kept: list[Step] = []
     for step in steps:
         error = failures.get(id(step.program)) if step.program is not None else None
