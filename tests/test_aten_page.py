@@ -35,7 +35,8 @@ def test_a_program_of_the_aten_page_runs(text, tmp_path):
     build.build_aten()
     source, program = tmp_path / "program.cpp", tmp_path / "program"
     source.write_text(text)
-    flags = [*build_config.cxxflags(), f"-I{build.aten_include()}", source, "-o", program, "-ldl"]
+    folders = [f"-I{build.aten_include()}", f"-I{build_config.compat_dir()}"]
+    flags = [*build_config.cxxflags(), *folders, source, "-o", program, "-ldl"]
     subprocess.run(["g++", *flags], check=True)
     subprocess.run([program, Path(torch.__file__).parent / "lib"], check=True)
 
