@@ -46,11 +46,11 @@ NUMPY_REASONS = {
                     SPARSE),
     **dict.fromkeys(
         ("resize_as_", "resize_", "squeeze_", "squeeze_.dim", "squeeze_.dims", "transpose_", "t_",
-         "as_strided_", "unsqueeze_", "swapdims_", "swapaxes_", "detach_", "set_", "addbmm_"),
+         "as_strided_", "unsqueeze_", "swapdims_", "swapaxes_", "detach_", "set_", "addbmm_",
+         "set_.source_Tensor"),
         SIZES,
     ),
     "chalf": "the result is complex32, which NumPy has not",
-    "huber_loss.out": "PyTorch resizes its output to the size of the input first",
 }  # fmt: skip
 
 
@@ -58,6 +58,8 @@ def bits(value):
     """Types, sizes and bytes of all tensors in a value, other values as they are."""
 
     def one(x):
+        if isinstance(x, torch.Generator):
+            x = x.get_state()
         if not isinstance(x, torch.Tensor):
             return repr(x)
         x = x.detach()

@@ -52,6 +52,8 @@ void lists_and_nulls() {
   check(y[1] == 5, "tensors stand before attributes");
   Div::Call(a, 2.0, "floor", Tensor(y, {2, 3}));
   check(y[0] == 1 && y[5] == -2, "Div with a text");
+  HuberLoss::Call(a, a, 1, 1.0, Tensor(y, {}));
+  check(y[0] == 0, "a kernel that resizes its output first");
   std::vector<Tensor> several{a, a};
   internal::ForeachNeg::Call(several,
                              std::vector<Tensor>{Tensor(y, {2, 3}), Tensor(y + 6, {2, 3})});

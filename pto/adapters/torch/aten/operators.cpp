@@ -17,6 +17,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -148,8 +149,19 @@ bool fits(const at::Tensor& given, const at::Tensor& made) {
   return given.sizes() == made.sizes() || (given.numel() == 0 && given.storage().resizable());
 }
 
+// Kernels that give their output the size of the input for a while, which lent memory cannot take.
+const std::set<std::string> kResizeFirst = {"aten::huber_loss", "aten::mse_loss",
+                                            "aten::smooth_l1_loss", "aten::soft_margin_loss"};
+
 // Whether outputs have the sizes that the Meta kernel gives.
 bool outputs_fit(const pto_aten_operator& op, const Stack& stack) {
+  const std::string& name = op.handle.schema().name();
+  if (kResizeFirst.contains(name)) return false;
+  if (name == "aten::_compute_linear_combination") {  // no Meta kernel, and it never resizes
+    at::DimVector sizes(stack[0].toTensor().sizes());
+    if (!sizes.empty() && stack[1].toTensor().dim() > 0) sizes[0] = stack[1].toTensor().size(0);
+    return stack[2].toTensor().sizes() == at::IntArrayRef(sizes);
+  }
   Stack shapes;
   for (const c10::IValue& value : stack) shapes.push_back(without_elements(value));
   const std::vector<at::Tensor> made = fresh_outputs(op, shapes, at::kMeta);
