@@ -62,6 +62,9 @@ def test_dlpack_arrays_are_written_where_they_lie():
     out = np.zeros((3, 4), np.float32)
     infini.ops.neg(OnlyDlpack(x), OnlyDlpack(out))
     assert np.array_equal(out, -x)
+    parts = [np.empty((3, 3), np.float32), np.empty((3, 1), np.float32)]
+    infini.ops.split(OnlyDlpack(x), 3, 1, [*map(OnlyDlpack, parts)])  # it has no overload for them
+    assert np.array_equal(parts[0], x[:, :3])
 
 
 def test_factories_random_numbers_lists_and_results_that_are_copied():

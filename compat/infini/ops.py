@@ -129,14 +129,15 @@ def _copy(signature: Signature, output: Any, result: Any) -> None:
             _copy(signature, one, other)
         return
     describe, type_of = library().describe, library().dense_type
-    if tuple(output.shape) != tuple(result.shape) or type_of(output) != type_of(result):
+    view = pto.aten.alias(output)  # of an array of DLPack alone: a tensor of PyTorch over it
+    if tuple(view.shape) != tuple(result.shape) or type_of(view) != type_of(result):
         raise InvalidValue(
             f"{signature.record.full_name}: the output is {describe(output)},"
             f" the result is {describe(result)}",
             "elements are copied as they are",
             "pass an output like the result",
         )
-    pto.aten.copy_(output, result)
+    pto.aten.copy_(output if isinstance(output, type(view)) else view, result)
 
 
 class Operator:
