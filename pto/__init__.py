@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
     from pto.language.health import Health, health  # noqa: F401
     from pto.language.library import package  # noqa: F401
+    from pto.language.native_kernel import cpp_kernel  # noqa: F401
     from pto.language.op import op  # noqa: F401
+    from pto.language.pictures import Graph  # noqa: F401
     from pto.language.tile_operation import tile_op  # noqa: F401
     from pto.language.tune import Tuned, tune  # noqa: F401
     from pto.language.verify import verify  # noqa: F401
@@ -48,9 +50,11 @@ _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
 _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "TensorHandle",
             "compile")  # fmt: skip
 _LATER = {
+    "Graph": "pto.language.pictures",
     "Health": "pto.language.health",
     "PackedWeight": "pto.ops.packed_weight",
     "Tuned": "pto.language.tune",
+    "cpp_kernel": "pto.language.native_kernel",
     "health": "pto.language.health",
     "load": "pto.container",
     "pack_weight": "pto.ops.packed_weight",

@@ -129,6 +129,11 @@ class Graph:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def verify(self) -> None: ...
+    def dot(self) -> str:
+        """Graphviz's text of a picture: pto/language/pictures.py adds these."""
+
+    def svg(self) -> str: ...
+    def _repr_html_(self) -> str: ...
     def with_hints(self, hints: Sequence[tuple[str, Sequence[int], str]]) -> Graph:
         """The graph whose nodes have these hints where they have none of the name."""
 
@@ -507,6 +512,9 @@ def gradient_plan(index: int, counts: Sequence[int], output_counts: Sequence[int
 
 def set_operator_callbacks(trace: object, infer: object, source: object, find: object) -> None:
     """See bindings/operator_providers.hpp."""
+
+def renew_operator(index: int) -> None:
+    """Forgets the kernels and shapes of an operator whose definition was replaced."""
 
 def keep_kernels(keep: object | None, targets: Sequence[str]) -> None:
     """keep(key, code) gets the code of each operator's kernel that is made, for these targets;

@@ -30,7 +30,7 @@ SUBJECTS = {
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
     "test_tutorial|test_exercises|test_contributing|test_package|test_package_c|test_library|"
-    "test_prebuilt": EVERY,
+    "test_prebuilt|test_redefinition|test_pictures|test_kernel_sources": EVERY,
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),
     "test_runtime*|test_thread*": ("abi", "base", "launch", "tasks", "operators"),
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"
@@ -65,7 +65,7 @@ SUBJECTS = {
     ),
     "test_bench_command": ("bench", "isa", "launch", "operators", "ops", "adapters"),
     "test_studio*": ("language", "tasks", "studio"),
-    "test_dev|test_tidy|test_laws|test_choose|test_children": (),
+    "test_dev|test_changelog|test_tidy|test_laws|test_choose|test_children": (),
 }
 EVERYWHERE = {"bindings", "errors", "__init__.py", "config.py"}  # what every Python test uses
 

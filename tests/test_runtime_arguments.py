@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import pto
-from pto.tasks.sources import read_source
+from pto.sources import read_source
 
 
 def test_param_types_have_the_numbers_that_users_know():

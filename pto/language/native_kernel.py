@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """cpp_kernel: a hand-written C++ kernel of an operator, compiled at its first use.
 
-    kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the calling file
+    kernel = cpp_kernel("conv.cpp", "conv2d")     # beside the calling file, or C++ text
+    kernel = cpp_kernel(TEXT, "f", include_dirs=["include"], flags=["-DWIDTH=8", "-DPTO_CHECKED"])
 
 The source defines `extern "C" int32_t NAME(const pto_args*)` as pto/abi/define_operator.h describes
 it, or `PTO_OPERATOR_KERNEL(NAME)`, which reads arguments by their names in the schema
@@ -14,11 +15,13 @@ Thread safety: immutable.
 """
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pto.errors import MissingFile
+from pto.errors import Error, InvalidValue, MissingFile
 from pto.language.dtypes import dtype
+from pto.sources import read_source, split_flags
 
 # The function that is called: the kernel, compiled for the signature of its operator.
 _NAMED = """
@@ -33,21 +36,26 @@ extern "C" int32_t pto_named_kernel(const pto_args* args) {
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """The source file, the function's name, and whether it takes tensors with gaps."""
+    """The source file or text, the function's name, and whether it takes tensors with gaps.
 
-    path: Path
+    `front` are the definitions of the caller, `folders` those of its own headers.
+    """
+
+    path: Path | str
     function: str
     takes_strides: bool
+    front: str = ""
+    folders: tuple[str, ...] = ()
 
     def source(
         self, operator: str, signature: str, dtypes: list[str | None]
     ) -> tuple[str, str, str]:
         """(name, text, function), the element types defined in front of the text."""
         try:
-            text = self.path.read_text()
-        except OSError as error:
+            text = read_source(self.path, self.folders, operator).text
+        except Error as error:
             raise MissingFile(
-                f"{operator}: its kernel cannot be read: {error}",
+                f"{operator}: its kernel cannot be read: {error.what}",
                 "pto compiles the source of a kernel at its first use",
                 f"write {self.path}, or correct the name in cpp_kernel()",
             ) from None
@@ -56,13 +64,29 @@ class NativeKernel:
             f"#define PTO_TYPE_{i} {dtype(name or first).cpp}\n"
             for i, name in enumerate([*dtypes, *["i64"] * 8][:8])
         )
-        text = f'{types}#line 1 "{self.path.name}"\n{text}'
+        text = types + self.front + text
         if f"PTO_OPERATOR_KERNEL({self.function})" not in text:
             return operator, text, self.function
         return operator, text + _NAMED % (signature, self.function), "pto_named_kernel"
 
 
-def cpp_kernel(path: str, function: str, *, takes_strides: bool = False) -> NativeKernel:
-    """A kernel of an operator; `path` is relative to the caller's file."""
-    here = sys._getframe(1).f_globals.get("__file__", "")
-    return NativeKernel(Path(here).parent / path, function, takes_strides)
+def cpp_kernel(
+    source: str, function: str, *, takes_strides: bool = False,
+    include_dirs: Iterable[str] = (), flags: Iterable[str] = (),
+) -> NativeKernel:  # fmt: skip
+    """A kernel of an operator.
+
+    `source` is a path relative to the caller's file, or C++ text of several lines; own headers lie
+    beside the file or in `include_dirs`, and a changed one is compiled anew. `flags`: -DNAME=VALUE,
+    -UNAME, -IFOLDER.
+    """
+    front, folders, standard = split_flags(flags)
+    if standard not in ("", "c++17"):
+        raise InvalidValue(f"cpp_kernel: flags: -std={standard}",
+                           "kernels of operators are C++17", "leave it out")  # fmt: skip
+    here = Path(sys._getframe(1).f_globals.get("__file__", "")).parent
+    is_text = "\n" in source or "{" in source
+    beside = tuple(str(here / folder) for folder in (*include_dirs, *folders))
+    return NativeKernel(
+        source if is_text else here / source, function, takes_strides, front, beside
+    )

@@ -2,7 +2,7 @@
 """The tools of functions under @pto.jit; each loads when it is asked for.
 
     f.explain(*args)            # what becomes of a call: text with parts
-    f.trace(*args)              # its graph
+    f.trace(*args)              # its graph; .svg() draws it
     f.trace("t.json", *args)    # runs it, and writes what ran when
     f.report(*args)             # where its time goes, and what would help
 
@@ -11,6 +11,8 @@ Thread safety: as that of a call.
 
 import os
 from typing import TYPE_CHECKING, Any
+
+from pto.language import pictures  # noqa: F401 graphs get their methods
 
 if TYPE_CHECKING:
     from pto.language.explanation import Explanation

@@ -9,7 +9,6 @@ ABI version.
 """
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,12 +18,12 @@ from typing import Any
 from pto import _core, build_config
 from pto.config import config
 from pto.errors import Failure, InvalidType, InvalidValue
+from pto.sources import SourceText, read_source, split_flags
 from pto.tasks.arguments import ParamType
 from pto.tasks.chips import chip_defines, explain_buffer
 from pto.tasks.kernels import Kernels, ReadKernel, identifier, read_kernels
 from pto.tasks.package import Code, CompiledPackage, PackedKernel, Parameter
 from pto.tasks.precompiled import explain_link
-from pto.tasks.sources import SourceText, read_source
 from pto.tasks.spellings import with_published_keywords
 
 PLATFORMS = ("cpu", "a2a3sim", "a5sim")
@@ -65,7 +64,7 @@ def compile(
     check_platform(platform)
     orch = _either("orch", orch, "orch_source", orch_source)
     chosen = _either("kernels", kernels, "kernel_sources", kernel_sources)
-    defines, folders, standard = _split_flags(flags)
+    defines, folders, standard = split_flags(flags)
     is_one = isinstance(include_dirs, str | os.PathLike)
     folders = [*([include_dirs] if is_one else include_dirs), *folders]
     head, function, entered = None, "", ""
@@ -143,31 +142,6 @@ def _either(name: str, value: Any, spelling: str, other: Any) -> Any:
             f"pass {name}= alone",
         )  # fmt: skip
     return other
-
-
-def _split_flags(flags: Iterable[str]) -> tuple[str, list[str], str]:
-    """Splits flags: -D and -U as directives of the text, the folders of -I, the level of -std."""
-    if isinstance(flags, str):
-        flags = flags.split()
-    lines, folders, standard = [], [], ""
-    for flag in flags:
-        kind, rest = flag[:2], flag[2:]
-        name, _, value = rest.partition("=")
-        if kind == "-I" and rest:
-            folders.append(rest)
-        elif re.match(r"-std=(c|gnu)\+\+(17|1z|20|2a|23|2b|26|2c)$", flag):
-            standard = flag.removeprefix("-std=")
-        elif kind in ("-D", "-U") and re.match(r"[A-Za-z_]\w*(\([\w, .]*\))?$", name):
-            value = value if "=" in rest else "1"
-            lines.append(f"#define {name} {value}\n" if kind == "-D" else f"#undef {name}\n")
-        else:
-            raise InvalidValue(
-                f"flags: {flag!r}",
-                "target and optimisation are chosen by the compiler part; a caller's are -DNAME, "
-                "-DNAME=VALUE, -UNAME, -IFOLDER, and -std= of C++17 or later",
-                "leave it out, or set config.target and config.cxx",
-            )
-    return "".join(lines), folders, standard
 
 
 def _orchestration_of(text: SourceText, orch_func: str) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 
 from pto import build_config
 from pto.errors import InvalidType, InvalidValue
+from pto.sources import SourceText, read_source
 from pto.tasks.chips import CORE_TYPES, chip_defines, core_defines
 from pto.tasks.precompiled import PRECOMPILED_FIELDS, adapter_of, is_object
-from pto.tasks.sources import SourceText, read_source
 from pto.tasks.spellings import without_published_keywords
 
 _SLOT_KERNEL = "kernel_entry"

@@ -18,8 +18,8 @@ from typing import Any
 
 from pto import _core
 from pto.errors import Failure, InvalidType, InvalidValue, MissingFile
+from pto.sources import SourceText
 from pto.tasks.elf import ElfObject, read_object
-from pto.tasks.sources import SourceText
 
 PRECOMPILED_FIELDS = ("tensor_args", "scalars", "tiling", "workspace", "has_workspace", "compiler",
                       "ascendc_symbol")  # fmt: skip

@@ -121,6 +121,31 @@ def _read(path: Path) -> str:
         ) from None  # fmt: skip
 
 
+def split_flags(flags: Iterable[str]) -> tuple[str, list[str], str]:
+    """Splits flags: -D and -U as directives of the text, the folders of -I, the level of -std."""
+    if isinstance(flags, str):
+        flags = flags.split()
+    lines, folders, standard = [], [], ""
+    for flag in flags:
+        kind, rest = flag[:2], flag[2:]
+        name, _, value = rest.partition("=")
+        if kind == "-I" and rest:
+            folders.append(rest)
+        elif re.match(r"-std=(c|gnu)\+\+(17|1z|20|2a|23|2b|26|2c)$", flag):
+            standard = flag.removeprefix("-std=")
+        elif kind in ("-D", "-U") and re.match(r"[A-Za-z_]\w*(\([\w, .]*\))?$", name):
+            value = value if "=" in rest else "1"
+            lines.append(f"#define {name} {value}\n" if kind == "-D" else f"#undef {name}\n")
+        else:
+            raise InvalidValue(
+                f"flags: {flag!r}",
+                "target and optimisation are chosen by the compiler part; a caller's are -DNAME, "
+                "-DNAME=VALUE, -UNAME, -IFOLDER, and -std= of C++17 or later",
+                "leave it out, or set config.target and config.cxx",
+            )
+    return "".join(lines), folders, standard
+
+
 @dataclass
 class _Inliner:
     folders: list[Path]
