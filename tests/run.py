@@ -160,7 +160,7 @@ def site(dev: ModuleType) -> int:
     """The studio's pages in Debian's chromium."""
     dev.APT.update({"/usr/bin/chromium": "chromium", "/usr/bin/chromedriver": "chromium-driver"})
     dev.debian_packages()
-    dev.pip("site")
+    dev.pip("pages")
     return dev.shown([dev.PYTHON, "-m", "pytest", *ROOT.glob("tests/test_studio*.py")])
 
 
