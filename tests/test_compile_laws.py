@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs of views, element-wise operations, sums and joins: bits, types and strides of eager.
+"""Random FX graphs through torch.compile: eager's bits and strides, with views, cats and writes.
 
 Elements are small integers in f32, so that every order of a sum gives the same bits.
 """

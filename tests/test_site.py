@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -32,8 +32,8 @@ def broken(page, text):
 
 
 def test_every_page_stands_in_the_navigation():
-    named = re.findall(r"(\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
-    assert sorted(named) == [page.name for page in PAGES]
+    named = re.findall(r"([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
