@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random FX graphs through torch.compile: eager's bits and strides, with views, cats and writes.
+"""Random graphs of views, element-wise operations, sums and joins: bits and strides of eager.
 
 Elements are small integers in f32, so that every order of a sum gives the same bits.
 """
