@@ -60,7 +60,7 @@ def summary(ratios: dict[tuple[str, str], list[float]]) -> list[str]:
         taken = [geometric(r) for r in mine if min(r) >= 1]
         if mine:
             over = geometric(taken) if taken else 1.0
-            all_ = (sum(taken) + len(mine) - len(taken)) / len(mine)
+            all_ = geometric([*taken, *[1.0] * (len(mine) - len(taken))])
             lines.append(
                 f"{kind}: {len(taken)} of {len(mine)} rows take over, geometric mean {over:.2f}x;"
                 f" mean over all {all_:.2f}x"
