@@ -161,6 +161,14 @@ class Library(Protocol):
         """Whether two arrays have the same elements at the same places."""
         ...
 
+    def is_writable(self, value: Any) -> bool:
+        """Whether an array can be written where it lies."""
+        ...
+
+    def misfits(self, record: Record, values: Mapping[str, Any]) -> bool:
+        """Whether an output of a call may have another size than the result."""
+        ...
+
     def shape(self, value: Any) -> tuple[int, ...]:
         """The sizes of an array."""
         ...

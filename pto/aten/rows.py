@@ -160,6 +160,8 @@ class Row:
         types = self.result_types(kind)
         if bound.record.name.endswith("_"):
             me = bound.values["self"]
+            if not library().is_writable(me):
+                return "self cannot be written where it lies"
             if types[0] != kind:
                 return f"its result is {types[0]}, not {kind}"
             for name, one in _arrays(inputs):
@@ -172,10 +174,14 @@ class Row:
                 return f"{name} is no dense array of the CPU without gradient"
             if found != type_:
                 return f"{name} is {found}, not {type_}"
+            if not library().is_writable(place):
+                return f"{name} cannot be written where it lies"
             if 0 in library().shape(place):
                 return f"{name} has no elements, and may have to be resized"
             if any(library().overlap(place, one) for _, one in _arrays(inputs)):
                 return f"{name} shares memory with an input"
+        if outputs and library().misfits(bound.record, bound.values):
+            return "an output may have another size than the result"
         return None
 
     def run(self, bound: Bound, like: Any) -> Any:

@@ -37,6 +37,12 @@ class Dispatcher:
     copied = staticmethod(arrays.copied)
     as_tensors = staticmethod(calls.as_tensors)
 
+    def is_writable(self, value: Any) -> bool:
+        return arrays.why_not_written(value) is None
+
+    def misfits(self, record: Record, values: Mapping[str, Any]) -> bool:
+        return shapes.misfit(record, {n: calls.as_tensors(v) for n, v in values.items()})
+
     def as_numpy(self, value: Any) -> Any:
         return value if arrays.kind(value) == "numpy" else arrays.array(value, "numpy")
 
