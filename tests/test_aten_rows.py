@@ -179,6 +179,14 @@ def test_what_a_row_does_not_take_falls_through_with_the_reason():
     assert torch.equal(pto.aten.add(needs, x), needs + x)
 
 
+def test_modes_transforms_and_autocast_see_atens_own_calls():
+    x = torch.rand(3, 4)
+    with torch.autocast("cpu"), pytest.raises(ValueError, match="no dense array"):
+        pto.aten.exp(x, slot=0)
+    made = torch.vmap(lambda row: pto.aten.exp(row))(x)
+    assert torch.equal(made, torch.exp(x))
+
+
 def test_a_wrong_formula_is_too_far_from_aten():
     def wrong(self):
         return pto.exp(self) * (1 + 1e-6)

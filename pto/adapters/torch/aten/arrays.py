@@ -131,7 +131,7 @@ def dense_type(value: Any) -> str | None:
         is_plain = is_plain and value.device.type == "cpu" and not value.is_quantized
         is_plain = is_plain and not (value.is_conj() or value.is_neg() or value._is_zerotensor())
         needs_gradient = value.requires_grad and torch.is_grad_enabled()
-        is_ours = is_plain and not needs_gradient
+        is_ours = is_plain and not needs_gradient and not _somebody_looks_on()
         return str(value.dtype).removeprefix("torch.") if is_ours else ""
     return None if kind(value) is None else ""
 
@@ -150,6 +150,16 @@ def is_same(one: Any, other: Any) -> bool:
     return (a.data_ptr(), a.shape, a.stride(), a.dtype) == (
         b.data_ptr(), b.shape, b.stride(), b.dtype
     )  # fmt: skip
+
+
+def _somebody_looks_on() -> bool:
+    """Whether a mode, a transform or autocast does more with a call than run it."""
+    functions = torch._C
+    return bool(
+        functions._len_torch_dispatch_stack()
+        or functions._functorch.peek_interpreter_stack() is not None
+        or torch.is_autocast_enabled("cpu")
+    )
 
 
 def shape(value: Any) -> tuple[int, ...]:
