@@ -149,6 +149,22 @@ def test_a_row_runs_below_autograd_too():
     assert torch.equal(got, pto.aten.exp(x, slot=0))
 
 
+def test_leaving_in_another_thread_is_refused():
+    on, errors = pto.aten.enable(only=["exp"], slot=0), []
+
+    def leave():
+        try:
+            on.__exit__(None, None, None)
+        except pto.Error as error:
+            errors.append(str(error))
+
+    with on:
+        one = threading.Thread(target=leave)
+        one.start()
+        one.join()
+    assert len(errors) == 1 and "on the thread that began it" in errors[0]
+
+
 def test_an_error_of_a_row_is_the_callers(monkeypatch):
     def fails(index, values):
         raise pto.errors.InvalidValue("a row failed", "it was told to", "tell it nothing")

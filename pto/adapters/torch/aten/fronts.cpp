@@ -5,6 +5,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -125,9 +126,15 @@ PTO_EXPORT void pto_aten_front_enter(const uint8_t* on) {
                                    std::make_shared<ThreadChoice>(Choice(on, on + kFrontCount)));
 }
 
-PTO_EXPORT void pto_aten_front_leave() {
-  c10::ThreadLocalDebugInfo::_pop(pto::torch_adapter::kKind);
+// Ends the last enter of the calling thread; -1: something that began since is not over.
+PTO_EXPORT int32_t pto_aten_front_leave() {
+  try {
+    c10::ThreadLocalDebugInfo::_pop(pto::torch_adapter::kKind);
+  } catch (const std::exception&) {
+    return -1;
+  }
   --pto::torch_adapter::threads_with_choice;
+  return 0;
 }
 
 #undef PTO_EXPORT

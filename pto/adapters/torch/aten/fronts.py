@@ -49,7 +49,12 @@ class Fronts:
         self._part.pto_aten_front_enter(self._bytes(names))
 
     def leave(self) -> None:
-        self._part.pto_aten_front_leave()
+        if self._part.pto_aten_front_leave() != 0:
+            raise Failure(
+                "pto.aten.enable ends before what began inside it, or in another thread",
+                "PyTorch keeps such choices, and its profiler's, as a stack of each thread",
+                "end the inner one first, on the thread that began it",
+            )
 
     def _bytes(self, names: Collection[str]) -> ctypes.Array:
         chosen = set(names)
