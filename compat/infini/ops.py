@@ -128,9 +128,9 @@ def _copy(signature: Signature, output: Any, result: Any) -> None:
         for one, other in zip(output, result, strict=True):
             _copy(signature, one, other)
         return
-    describe, type_of = library().describe, library().dense_type
+    describe = library().describe
     view = pto.aten.alias(output)  # of an array of DLPack alone: a tensor of PyTorch over it
-    if tuple(view.shape) != tuple(result.shape) or type_of(view) != type_of(result):
+    if tuple(view.shape) != tuple(result.shape) or view.dtype != result.dtype:
         raise InvalidValue(
             f"{signature.record.full_name}: the output is {describe(output)},"
             f" the result is {describe(result)}",
