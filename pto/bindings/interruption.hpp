@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 
+#include "pto/bindings/progress.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/launch/interruption.hpp"
 
@@ -31,7 +32,12 @@ inline bool has_raised(Raised* raised) {
 template <class Work>
 auto interruptible(const Work& work) {
   Raised raised;
-  const std::function<bool()> stop = [&raised] { return has_raised(&raised); };
+  Progress progress;
+  const std::function<bool()> stop = [&] {
+    const Locked locked;
+    progress.tick();
+    return has_raised(&raised);
+  };
   try {
     const Unlocked unlocked;
     return work(stop);

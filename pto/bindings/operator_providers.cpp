@@ -9,6 +9,7 @@
 #include "pto/base/machine.hpp"
 #include "pto/base/sha256.hpp"
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/progress.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/target.hpp"
@@ -126,9 +127,10 @@ Graph traced_graph(const KernelRequest& request) {
 
 // Stops the compiler on Ctrl-C, which stays pending for the interpreter: the error itself travels
 // through the framework as text.
-bool interrupted() {
+bool interrupted(Progress* progress) {
   if (python_has_ended()) return false;
   const Locked locked;
+  progress->tick();
   if (PyErr_CheckSignals() == 0) return false;
   PyErr_Clear();
   PyErr_SetInterrupt();
@@ -196,7 +198,8 @@ std::shared_ptr<const Program> traced_kernel(const KernelRequest& request) {
   for (uint32_t i = 0; i < request.signature.count; ++i) {
     options.strides.push_back(tensor_class(request.signature.words[i]).strides);
   }
-  options.interrupted = interrupted;
+  Progress progress;
+  options.interrupted = [&progress] { return interrupted(&progress); };
   keep_code(key, [&](const std::string& target) {
     CompileOptions own = options;
     own.target = target;
@@ -224,7 +227,8 @@ std::shared_ptr<const Program> native_kernel(const KernelRequest& request) {
                            nb::cast<std::string>(source[2]));
   });
   CompileOptions options;
-  options.interrupted = interrupted;
+  Progress progress;
+  options.interrupted = [&progress] { return interrupted(&progress); };
   const std::string key = "text " + hex(Sha256().field(text).field(function).digest());
   const std::string code = built_ahead(key);
   keep_code(key, [&](const std::string& target) {

@@ -286,6 +286,8 @@ void bind_operators(nb::module_& m) {
         "name, schema, arguments, outputs, type_names and types of the texts.");
   m.def("define_operator", &define_operator, "definition"_a,
         "Adds an operator and the gradient operators defined with it; returns the index.");
+  m.def("renew_operator", &renew_operator, "index"_a,
+        "Forgets the kernels and shapes of an operator whose definition was replaced.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a, "with_spaces"_a = false,

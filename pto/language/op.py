@@ -67,6 +67,7 @@ from pto.language.gradient import (
 from pto.language.infer import Spec, agree, recorded_guards
 from pto.language.inplace import inplace_definition
 from pto.language.location import describe
+from pto.language.redefinition import chain, replaced, times_replaced
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.schema import Argument, Signature, bound
@@ -280,6 +281,7 @@ def _described(result: Any) -> Any:
 
 
 _operators: list[Operator | None] = []  # by index of the registry; None: defined in C++
+_named: dict[str, Operator] = {}
 _lock = threading.Lock()
 
 
@@ -344,11 +346,18 @@ def _described_for_registry(operator: Operator) -> _core.OperatorDefinition:
 
 
 def _register(operator: Operator) -> None:
+    added = [*chain(operator)]
+    if old := replaced(operator, _named.get(operator.name)):
+        for one, before in zip(added, chain(old), strict=True):
+            one.index, _operators[before.index] = before.index, one
+            one.bind_schema(one.index, arguments)
+            _core.renew_operator(one.index)
+            times_replaced[one.index] += 1
+        _named[operator.name] = operator
+        return
     index = _core.define_operator(_described_for_registry(operator))
+    _named[operator.name] = operator
     _operators.extend([None] * (index - len(_operators)))
-    added = [operator]
-    while gradient := added[-1].gradient:
-        added.append(gradient.operator)
     for number, one in enumerate(added, index):
         _operators.append(one)
         one.index = number

@@ -97,6 +97,8 @@ class LastKernel {
     return *last->program;
   }
 
+  void forget() { last_.store(nullptr, std::memory_order_release); }
+
  private:
   std::atomic<const KernelTable::Entry*> last_{nullptr};
 };

@@ -5,7 +5,8 @@
 //     operator_at(index).plain.schema;     // its text; pto_operator_at(index) is &plain
 //
 // Invariant: an operator is complete before the registry shows it, and never moves.
-// Thread safety: immutable from then on, except `last_kernel` and `last_plan`, which any thread may
+// Thread safety: immutable from then on, except `last_kernel`, `last_plan` and, where a definition
+// is replaced (renew_operator), `kernels_owner`, which any thread may
 // use.
 #pragma once
 
@@ -27,7 +28,8 @@ struct Operator {
   Providers native;
   pto_operator plain{};
 
-  uint64_t kernels_owner = 0;  // in the kernel table
+  // In the kernel table, and of the shapes that are kept; another one after a new definition.
+  std::atomic<uint64_t> kernels_owner = 0;
   LastKernel last_kernel;
   std::atomic<const GradientPlan*> last_plan = nullptr;
   bool is_native = false;

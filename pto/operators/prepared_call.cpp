@@ -46,6 +46,7 @@ PreparedCall::PreparedCall(const pto_operator_call& call)
 
 PreparedCall::PreparedCall(const pto_operator_call& call, CallArguments&& arguments)
     : op_(*call.op),
+      owner_(operator_at(call.op->index).kernels_owner),
       n_given_(arguments.given()),
       gaps_(take_gaps(op_, arguments)),
       call_(program_of(op_, arguments), arguments.tensors(), arguments.scalars(),
@@ -113,6 +114,7 @@ const PreparedCall::Gaps* PreparedCall::gaps_of(size_t input) const {
 }
 
 bool PreparedCall::fits(const pto_operator_call& call) const {
+  if (owner_ != operator_at(op_.index).kernels_owner.load(std::memory_order_relaxed)) return false;
   for (int32_t i = 0; i < op_.n_tensors; ++i) {
     if ((call.counts ? call.counts[i] : 1) != counts_[static_cast<size_t>(i)]) return false;
   }

@@ -62,6 +62,7 @@ class PreparedCall {
   bool may_replace(size_t output, size_t input) const;
 
   const pto_operator& op_;
+  uint64_t owner_;  // of the kernel: a call of a replaced definition fits no more
   size_t n_given_;
   std::array<int32_t, PTO_MAX_TENSORS> counts_;  // of each tensor argument
   std::vector<int32_t> members_;                 // of each output; empty: one tensor each

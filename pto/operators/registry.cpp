@@ -134,6 +134,12 @@ int define_operator(const OperatorDefinition& definition) {
   return index;
 }
 
+void renew_operator(int index) {
+  Operator& one = entry(index);
+  one.kernels_owner = kernel_table().new_owner(one.schema.name);
+  one.last_kernel.forget();
+}
+
 void set_providers(Providers providers) {
   registry().providers.store(std::make_shared<const Providers>(std::move(providers)));
 }

@@ -94,6 +94,10 @@ struct OperatorDefinition {
 // arguments.
 int define_operator(const OperatorDefinition& definition);
 
+// Forgets the kernels and shapes of an operator whose definition in Python was replaced by one with
+// the same schema: the next call asks its providers anew. Calls under way end with what they have.
+void renew_operator(int index);
+
 void set_providers(Providers providers);
 
 std::shared_ptr<const Program> make_kernel(const KernelRequest& request);

@@ -62,7 +62,7 @@ class PlainShapes {
 };
 
 std::string key_of(const pto_operator& op, const CallArguments& arguments) {
-  std::string key = std::to_string(op.index) + " ";
+  std::string key = std::to_string(operator_at(op.index).kernels_owner) + " ";
   for (const TensorKind& kind : arguments.kinds()) {
     key += std::to_string(static_cast<int>(kind.dtype)) + "," + std::to_string(kind.rank) + " ";
   }

@@ -10,6 +10,7 @@ from pto.adapters.record import Record
 from pto.adapters.shapes import SymbolicSizes
 from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, out_names, qualified_name, returns_self
 from pto.errors import InvalidType, InvalidValue
+from pto.language.redefinition import times_replaced
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 _TEXT = "{}\n  why: {}\n  fix: {}"
@@ -114,7 +115,7 @@ class FakeKernel:
             for value, a in zip(values, self.record.arguments, strict=True)
             if not a.is_tensor
         ]
-        key = (repr(tensors), repr(attributes))
+        key = (repr(tensors), repr(attributes), times_replaced[self.record.index])
         if key not in self.shapes:
             self.shapes[key] = self.record.shapes(tensors, attributes)
         return self.shapes[key]
