@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels and shapes of operators defined in Python: C++ asks, Python traces or infers.
 //
-//     set_operator_callbacks({trace, infer, source});     // Python's functions, once
+//     set_operator_callbacks({trace, infer, source, find});   // Python's functions, once
 //     set_providers(traced_providers());
 //
 // Invariant: tracing holds Python's lock, compilation does not.
