@@ -166,7 +166,7 @@ class Library(Protocol):
         ...
 
     def misfits(self, record: Record, values: Mapping[str, Any]) -> bool:
-        """Whether an output of a call may have another size than the result."""
+        """Whether an output of a call has another size than the result, where that is known."""
         ...
 
     def shape(self, value: Any) -> tuple[int, ...]:

@@ -160,6 +160,8 @@ class Row:
         types = self.result_types(kind)
         if bound.record.name.endswith("_"):
             me = bound.values["self"]
+            if not library().shape(me):
+                return "self has no axes, and no part that could be written"
             if not library().is_writable(me):
                 return "self cannot be written where it lies"
             if types[0] != kind:
@@ -181,7 +183,7 @@ class Row:
             if any(library().overlap(place, one) for _, one in _arrays(inputs)):
                 return f"{name} shares memory with an input"
         if outputs and library().misfits(bound.record, bound.values):
-            return "an output may have another size than the result"
+            return "an output has another size than the result"
         return None
 
     def run(self, bound: Bound, like: Any) -> Any:

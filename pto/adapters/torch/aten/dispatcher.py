@@ -41,7 +41,8 @@ class Dispatcher:
         return arrays.why_not_written(value) is None
 
     def misfits(self, record: Record, values: Mapping[str, Any]) -> bool:
-        return shapes.misfit(record, {n: calls.as_tensors(v) for n, v in values.items()})
+        tensors = {name: calls.as_tensors(value) for name, value in values.items()}
+        return shapes.misfit(record, tensors, unknown=False)
 
     def as_numpy(self, value: Any) -> Any:
         return value if arrays.kind(value) == "numpy" else arrays.array(value, "numpy")

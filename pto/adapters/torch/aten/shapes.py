@@ -22,11 +22,11 @@ _RESIZE_FIRST = frozenset(
 _known: dict[tuple, tuple | None] = {}  # key of a call: sizes of its outputs; None: not known
 
 
-def misfit(record: Record, values: Mapping[str, Any]) -> bool:
+def misfit(record: Record, values: Mapping[str, Any], unknown: bool = True) -> bool:
     """Whether an output may have another size than the result: no Meta kernel says that it fits.
 
-    Some Meta kernels are wrong, some are missing: the sizes that the kernel itself makes decide.
-    Lists of outputs are not looked at.
+    Some Meta kernels are wrong, some are missing, where `unknown` is the answer: the sizes that the
+    kernel itself makes decide. Lists of outputs are not looked at.
     """
     given = [values[argument.name] for argument in record.outputs]
     if not all(isinstance(one, torch.Tensor) for one in given):
@@ -35,7 +35,7 @@ def misfit(record: Record, values: Mapping[str, Any]) -> bool:
     if is_lent and record.full_name in _RESIZE_FIRST:
         return True
     wanted = expected(record, values)
-    return wanted is None or not all(map(_fits, given, wanted))
+    return unknown if wanted is None else not all(map(_fits, given, wanted))
 
 
 def fits(record: Record, values: Mapping[str, Any]) -> bool:
