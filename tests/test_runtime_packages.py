@@ -288,7 +288,8 @@ def test_a_file_says_its_kind_and_load_reads_every_kind(package, tmp_path):
             pto.CompiledPackage.load(tmp_path / "w.pto")
         if kind != "weight":
             with pytest.raises(
-                ValueError, match="w.pto holds .*\n.*this pto reads program, tasks, weight"
+                ValueError,
+                match="w.pto holds .*\n.*this pto reads program, functions, tasks, weight",
             ):
                 pto.load(tmp_path / "w.pto")
 

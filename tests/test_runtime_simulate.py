@@ -104,14 +104,16 @@ def test_the_report_says_what_would_help_most():
         ("split", "task 1 in two halves", 400),
         ("buffer", "the fourth best", 450),
     ]
-    report = report_of("it", FixedTrace(advice))
+    report = report_of("it", FixedTrace(advice), "t.json", ())
     assert [change.kind for change in report.changes] == ["workers", "kernel", "split"]
     assert [change.gain for change in report.changes] == pytest.approx([0.5, 0.4, 0.2])
     assert [change.predicted_s for change in report.changes] == pytest.approx([25e-8, 3e-7, 4e-7])
     assert report.overlap == 1 and report.busy_share == 0.5
     assert "1.00 workers busy on average, 50% of their time in kernels" in str(report)
     assert "  50% less with 4 workers instead of 2: 250 ns" in str(report)
-    report = report_of("it", FixedTrace([("workers", "what gains next to nothing", 499)]))
+    report = report_of(
+        "it", FixedTrace([("workers", "what gains next to nothing", 499)]), "t.json", ()
+    )
     assert report.changes == () and "no single change would help" in str(report)
 
 

@@ -73,7 +73,8 @@ class Compiler : public testing::Test {
     std::error_code none;
     for (const auto& item : fs::directory_iterator(folder, none)) {
       const std::string name = item.path().filename();
-      const bool note = name.rfind("compiler-", 0) == 0 || name == "swept.txt";
+      const bool note = name.rfind("compiler-", 0) == 0 || name.rfind("toolchain-", 0) == 0 ||
+                        name == "swept.txt";
       if (!note) names.push_back(name);
     }
     return names;

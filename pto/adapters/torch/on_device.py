@@ -25,11 +25,11 @@ _waiting: dict[int, "_Call"] = {}
 
 
 class _Call:
-    """A call, and the form of its result once it has run."""
+    """A call, and the form of its result once it has run; None: it has no result."""
 
     def __init__(self, function: Callable, args: tuple, kwargs: dict[str, Any]):
         self.function, self.args, self.kwargs = function, args, kwargs
-        self.form: Form = LEAF
+        self.form: Form | None = LEAF
         self.keys = (torch._C._dispatch_tls_local_include_set(),
                      torch._C._dispatch_tls_local_exclude_set())  # fmt: skip
 
@@ -39,7 +39,8 @@ class _Call:
         args = [next(rest) if is_tensor(one) else one for one in self.args]
         kwargs = {name: next(rest) if is_tensor(one) else one for name, one in self.kwargs.items()}
         with torch._C._ForceDispatchKeyGuard(*self.keys):
-            leaves, self.form = taken_apart(self.function(*args, **kwargs))
+            result = self.function(*args, **kwargs)
+        leaves, self.form = ([], None) if result is None else taken_apart(result)
         return leaves
 
 
@@ -62,7 +63,7 @@ def call(function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     try:
         tensors = [value for value in (*args, *kwargs.values()) if is_tensor(value)]
         leaves = torch.ops.pto_program.run(number, tensors)
-        return waiting.form.assemble(leaves)
+        return None if waiting.form is None else waiting.form.assemble(leaves)
     finally:
         del _waiting[number]
 
