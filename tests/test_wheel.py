@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pip install .` gives a package that works outside the checkout."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -43,12 +44,20 @@ def run(*command: object, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """The wheel; its objects come from the checkout's build where that exists."""
-    folder = tmp_path_factory.mktemp("wheel")
+    """The wheel; its objects come from the checkout's build where that exists.
+
+    One process of pytest builds it for all: two would write each other's objects.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "wheel"
+    folder.mkdir(exist_ok=True)
     built = ROOT / "build/default/build.ninja"
     reuse = [f"--config-settings=build-dir={built.parent}"] if built.exists() else []
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
-    run(*pip, *reuse, "-w", folder, ".", cwd=ROOT)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("openpto-*.whl")):
+            run(*pip, *reuse, "-w", folder, ".", cwd=ROOT)
     [found] = folder.glob("openpto-*.whl")
     return found
 
