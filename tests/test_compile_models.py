@@ -30,7 +30,7 @@ def wide(value):
 
 
 def assert_as_right_as_eager(model, run, *args, **kwargs):
-    """The error of each result is at most twice eager's, plus 1e-7, of the norm of the exact one."""
+    """The error of a result is at most twice eager's plus 1e-7, in the norm of the exact one."""
     exact_model = copy.deepcopy(model).double()
     exact = exact_model(*map(wide, args), **{n: wide(v) for n, v in kwargs.items()})
     found, eager = run(*args, **kwargs), model(*args, **kwargs)
