@@ -35,9 +35,13 @@ def apart(row: Row, given: Any, got: Any, want: Any) -> float | str:
     if len(ours) != len(theirs):
         return f"{len(ours)} results are not {len(theirs)}"
     largest, size = _largest(given) if row.is_sum else (0.0, 0)
+    inner = 1
+    if row.factors:
+        first, second = (next(arrays_of(given[name])) for name in row.factors)
+        largest, inner = _largest(first)[0] * _largest(second)[0], first.shape[-1]
     found = []
     for a, b in zip(ours, theirs, strict=True):
-        terms = max(1, size // max(1, b.size))  # whose errors add up as a random walk
+        terms = max(1, inner, size // max(1, b.size))  # whose errors add up as a random walk
         found.append(distance(a, b, largest * terms**0.5))
     texts = [one for one in found if isinstance(one, str)]
     return texts[0] if texts else max((one for one in found if isinstance(one, float)), default=0.0)

@@ -41,12 +41,14 @@ class Row:
     """An overload and its formula.
 
     `ulp` bounds the distance to ATen's result in units of the last place of the element type; of a
-    sum, whose terms may cancel, in those of the largest term. `types` are those of all tensors,
-    `others` has the types of tensors that may have another one. `results` names the type of each
-    result: "" is that of the tensors, "total" int64 where that is an integer's. `unless` says why
-    the row does not take the values of a call. `ignored` are arguments that change no result.
-    `given` makes the formula's arguments from those of the call. A formula with a parameter `out`
-    calls operators of the library, and is not compiled. `sample` makes arguments, see samples.py.
+    sum, whose terms may cancel, in those of the largest term; of products of `factors`, two names,
+    summed along the last axis of the first, in those of the product of the largest two. `types` are
+    those of all tensors, `others` has the types of tensors that may have another one. `results`
+    names the type of each result: "" is that of the tensors, "total" int64 where that is an
+    integer's. `unless` says why the row does not take the values of a call. `ignored` are arguments
+    that change no result. `given` makes the formula's arguments from those of the call. A formula
+    with a parameter `out` calls operators of the library, and is not compiled. `sample` makes
+    arguments, see samples.py.
     """
 
     overload: str
@@ -54,6 +56,7 @@ class Row:
     types: tuple[str, ...] = FLOATS
     ulp: float = 1
     is_sum: bool = False
+    factors: tuple[str, ...] = ()
     widens: bool = True  # False: the formula itself rounds f16 and bf16 once
     in_place: bool = True  # whether there is a form that writes its result into `self`
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

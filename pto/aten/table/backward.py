@@ -121,12 +121,12 @@ _SOFTMAX = {**_GRADIENT, "ignored": ("input_dtype",), "unless": _unless_type,
             "sample": _softmax_sample}  # fmt: skip
 
 
-@row("_softmax_backward_data", **{**_SOFTMAX, "ulp": 512})
+@row("_softmax_backward_data", **_SOFTMAX)
 def softmax_backward(grad_output, output, dim):
     return f.softmax(grad_output, output, dim)
 
 
-@row("_log_softmax_backward_data", **{**_SOFTMAX, "ulp": 64})
+@row("_log_softmax_backward_data", **_SOFTMAX)
 def log_softmax_backward(grad_output, output, dim):
     return f.log_softmax(grad_output, output, dim)
 
@@ -150,7 +150,7 @@ def _layer(values):
     return {**rest, "first": len(shape) - len(values["normalized_shape"])}
 
 
-@row("native_layer_norm_backward", **{**_GRADIENT, "ulp": 256}, results=("", "", ""),
+@row("native_layer_norm_backward", **{**_GRADIENT, "ulp": 128}, results=("", "", ""),
      unless=_unless_whole, given=_layer, sample=_layer_sample)  # fmt: skip
 def layer_norm_backward(grad_out, input, first, mean, rstd, weight):
     return f.layer_norm(grad_out, input, first, mean, rstd, weight)
@@ -169,7 +169,7 @@ def _embedding_sample(tensor, rows, columns):
             }  # fmt: skip
 
 
-@row("embedding_dense_backward", types=FLOATS, **{**_GRADIENT, "ulp": 64},
+@row("embedding_dense_backward", types=FLOATS, **_GRADIENT,
      others={"indices": ("int64",)}, ignored=("padding_idx", "scale_grad_by_freq"),
      unless=_unless_counted, sample=_embedding_sample)  # fmt: skip
 def embedding_dense_backward(grad_output, indices, num_weights):

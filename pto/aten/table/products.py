@@ -8,8 +8,7 @@ from pto import ops
 from pto.aten.records import library
 from pto.aten.rows import row
 
-# Sums of as many products as there are columns; the unit is that of the largest factor.
-_SUM: dict[str, Any] = {"is_sum": True, "ulp": 4096, "in_place": False}
+_SUM: dict[str, Any] = {"is_sum": True, "ulp": 32, "in_place": False}
 
 
 def _unless_ranks(**ranks: int) -> Any:
@@ -32,7 +31,13 @@ def _matrices(first, second):
     return sample
 
 
-@row("mm", **_SUM, unless=_unless_ranks(self=2, mat2=2), sample=_matrices("self", "mat2"))
+@row(
+    "mm",
+    **_SUM,
+    factors=("self", "mat2"),
+    unless=_unless_ranks(self=2, mat2=2),
+    sample=_matrices("self", "mat2"),
+)
 def mm(self, mat2, out=None):
     return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
 
@@ -45,7 +50,13 @@ def _batches(first, second):
     return sample
 
 
-@row("bmm", **_SUM, unless=_unless_ranks(self=3, mat2=3), sample=_batches("self", "mat2"))
+@row(
+    "bmm",
+    **_SUM,
+    factors=("self", "mat2"),
+    unless=_unless_ranks(self=3, mat2=3),
+    sample=_batches("self", "mat2"),
+)
 def bmm(self, mat2, out=None):
     return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
 
@@ -55,7 +66,7 @@ def _addmm(tensor, rows, columns):
     return {"self": tensor(*made["mat1"].shape), **made}
 
 
-@row("addmm", **_SUM, unless=_unless_ranks(mat1=2, mat2=2), sample=_addmm)
+@row("addmm", **_SUM, factors=("mat1", "mat2"), unless=_unless_ranks(mat1=2, mat2=2), sample=_addmm)
 def addmm(self, mat1, mat2, beta=1, alpha=1, out=None):
     place = {} if out is None else {"out": out}
     return ops.gemm(mat1, mat2, self, alpha=float(alpha), beta=float(beta), **place)
@@ -66,18 +77,24 @@ def _baddbmm(tensor, rows, columns):
     return {"self": tensor(*made["batch1"].shape), **made}
 
 
-@row("baddbmm", **_SUM, unless=_unless_ranks(self=3, batch1=3, batch2=3), sample=_baddbmm)
+@row(
+    "baddbmm",
+    **_SUM,
+    factors=("batch1", "batch2"),
+    unless=_unless_ranks(self=3, batch1=3, batch2=3),
+    sample=_baddbmm,
+)
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     return self * beta + tile.matmul(batch1, batch2) * alpha
 
 
-@row("mv", **_SUM, unless=_unless_ranks(self=2, vec=1),
+@row("mv", **_SUM, factors=("self", "vec"), unless=_unless_ranks(self=2, vec=1),
      sample=lambda t, m, n: {"self": t(m, n), "vec": t(n)})  # fmt: skip
 def mv(self, vec):
     return tile.sum(self * vec, -1)
 
 
-@row("dot", **_SUM, unless=_unless_ranks(self=1, tensor=1),
+@row("dot", **_SUM, factors=("self", "tensor"), unless=_unless_ranks(self=1, tensor=1),
      sample=lambda t, m, n: {"self": t(m * n), "tensor": t(m * n)})  # fmt: skip
 def dot(self, tensor):
     return tile.sum(self * tensor)
