@@ -5,29 +5,14 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <pto/aten/functions.hpp>
 #include <thread>
+
+#include "aten_checks.hpp"
 
 using namespace pto::aten;
 
 namespace {
-
-int failures = 0;
-
-void check(bool holds, const char* what) {
-  if (!holds) std::printf("FAILED: %s\n", what), ++failures;
-}
-
-template <class F>
-void refused(F call, const char* text) {
-  try {
-    call();
-    check(false, text);
-  } catch (const Error& error) {
-    if (!std::strstr(error.what(), text)) std::printf("FAILED: %s\n", error.what()), ++failures;
-  }
-}
 
 void ten_operators(const Library& torch) {
   float x[6] = {3, -1, 2, 0, 5, -4}, y[6] = {1, 2, 3, 4, 5, 6}, out[6];

@@ -4,31 +4,13 @@
 #include <pto/aten.hpp>
 
 #include <cmath>
-#include <cstdio>
 #include <thread>
+
+#include "aten_checks.hpp"
 
 using namespace pto::aten;
 
 namespace {
-
-int failures = 0;
-
-void check(bool holds, const char* what) {
-  if (!holds) std::printf("FAILED: %s\n", what), ++failures;
-}
-
-template <class F>
-void refused(F call, const char* text) {
-  try {
-    call();
-    std::printf("FAILED: nothing was refused: %s\n", text), ++failures;
-  } catch (const Error& error) {
-    const std::string said = error.what();
-    const bool is_whole = said.find("why:") != said.npos && said.find("fix:") != said.npos;
-    if (said.find(text) == said.npos || !is_whole)
-      std::printf("FAILED: %s\n  is not: %s\n", said.c_str(), text), ++failures;
-  }
-}
 
 void values(const Library& torch) {
   float x[6] = {3, -1, 2, 0, 5, -4}, out[6];
