@@ -19,6 +19,7 @@
 #include <deque>
 #include <vector>
 
+#include "pto/adapters/torch/callable_type.hpp"
 #include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/bindings/python_lock.hpp"
 
@@ -201,19 +202,6 @@ PyObject* call(PyObject* object, PyObject* args, PyObject* kwargs) {
   return result ? result : fail(self, args, kwargs);
 }
 
-PyTypeObject* type_of_calls() {
-  static PyTypeObject type = [] {
-    PyTypeObject made = {PyVarObject_HEAD_INIT(nullptr, 0)};
-    made.tp_name = "pto.AtenCall";
-    made.tp_basicsize = sizeof(AtenCall);
-    made.tp_call = call;
-    made.tp_flags = Py_TPFLAGS_DEFAULT;
-    return made;
-  }();
-  static const bool is_ready = PyType_Ready(&type) == 0;
-  return is_ready ? &type : nullptr;
-}
-
 State* state_of(const c10::OperatorHandle& op) {
   auto* made = new State{op};
   for (const c10::Argument& one : op.schema().arguments()) {
@@ -240,7 +228,7 @@ extern "C" PyObject* pto_torch_aten_call(const char* name, const char* overload,
                                          PyObject* fail, const void* is_plain) {
   using namespace pto::torch_adapter::aten_calls;
   const auto op = c10::Dispatcher::singleton().findSchema({name, overload});
-  PyTypeObject* const type = type_of_calls();
+  PyTypeObject* const type = pto::torch_adapter::callable_type<AtenCall>("pto.AtenCall", &call);
   auto* self = op && type ? PyObject_New(AtenCall, type) : nullptr;
   if (!self) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
   self->state = state_of(*op);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "pto/abi/operator.h"
+#include "pto/adapters/torch/callable_type.hpp"
 #include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/adapters/torch/shim.hpp"
 #include "pto/bindings/python_lock.hpp"
@@ -211,19 +212,6 @@ PyObject* call(PyObject* object, PyObject* args, PyObject* kwargs) {
   return PyErr_Occurred() ? nullptr : PyObject_Call(self.original, args, kwargs);
 }
 
-PyTypeObject* direct_call_type() {
-  static PyTypeObject type = [] {
-    PyTypeObject made = {PyVarObject_HEAD_INIT(nullptr, 0)};
-    made.tp_name = "pto.DirectCall";
-    made.tp_basicsize = sizeof(DirectCall);
-    made.tp_call = call;
-    made.tp_flags = Py_TPFLAGS_DEFAULT;
-    return made;
-  }();
-  static const bool is_ready = PyType_Ready(&type) == 0;
-  return is_ready ? &type : nullptr;
-}
-
 }  // namespace
 }  // namespace pto::torch_adapter
 
@@ -232,7 +220,7 @@ PyTypeObject* direct_call_type() {
 extern "C" PyObject* pto_torch_direct_call(PyObject* original, int32_t index, const void* run,
                                            const void* is_plain) {
   using namespace pto::torch_adapter;
-  PyTypeObject* const type = direct_call_type();
+  PyTypeObject* const type = callable_type<DirectCall>("pto.DirectCall", &call);
   auto* self = type ? PyObject_New(DirectCall, type) : nullptr;
   if (!self) return nullptr;
   const pto_operator* const op = pto_operator_at(index);
