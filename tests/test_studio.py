@@ -137,8 +137,8 @@ def test_names_of_a_trace_stay_text(tmp_path):
     document = studio.document_of(trace(events, program=program))
     analysis.nest(document)
     waited = analysis.waits(document)
-    assert "<" not in layout._data(document, waited)
-    texts = layout._panes(document) + layout._lists(document, waited)
+    assert "<" not in layout._data(document, waited, [])
+    texts = layout._panes(document) + layout._lists(document, waited, [])
     assert "<script" not in texts and "alert(1)" in texts
     assert f"data-line='{source}:2' data-kinds='0'" in texts  # of the source
     assert "<span class='line' data-kinds='0'>&lt;/script&gt;" in texts  # of the stage
@@ -173,7 +173,7 @@ def test_a_trace_without_slices_has_a_page_of_nothing():
     analysis.nest(document)
     assert analysis.waits(document) == [] and analysis.critical_path(document) == []
     assert analysis.workers(document)["busy"].sum() == 0
-    assert json.loads(layout._data(document, []))["start"] == []
+    assert json.loads(layout._data(document, [], []))["start"] == []
 
 
 @pto.jit

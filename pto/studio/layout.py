@@ -37,18 +37,18 @@ def page(document: Document) -> str:
             "pip install openpto[studio]",
         ) from None  # fmt: skip
     analysis.nest(document)
-    waited = analysis.waits(document)
+    waited, path = analysis.waits(document), analysis.critical_path(document)
     plots = _plots(document)
     script, divisions = components(plots)
     parts = {
         "TITLE": html.escape(document.name or "a run"),
         "STYLE": (HERE / "studio.css").read_text(),
         "BOKEH": INLINE.render(),
-        "LISTS": _lists(document, waited),
+        "LISTS": _lists(document, waited, path),
         "PLOTS": "\n".join(f"<section id='{name}'><h2>{_PLOTS[name]}</h2>{division}</section>"
                            for name, division in divisions.items()),
         "PANES": _panes(document),
-        "DATA": _data(document, waited),
+        "DATA": _data(document, waited, path),
         "SCRIPT": script + f"<script>{(HERE / 'studio.js').read_text()}</script>",
     }  # fmt: skip
     text = (HERE / "page.html").read_text()
@@ -191,14 +191,14 @@ def _roofline(document: Document, points: list[dict[str, Any]]) -> Any:
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def _lists(document: Document, waited: list[float]) -> str:
+def _lists(document: Document, waited: list[float], path: list[int]) -> str:
     """Lists of slices to click: what waited longest, what took longest, the longest chain."""
     places = range(len(document.slices))
     took = [one.end - one.start for one in document.slices]
     lists = {
         "Longest waits": sorted(places, key=waited.__getitem__, reverse=True)[:LONGEST],
         "Longest": sorted(places, key=took.__getitem__, reverse=True)[:LONGEST],
-        "Critical path": analysis.critical_path(document)[: 10 * LONGEST],
+        "Critical path": path[: 10 * LONGEST],
     }
     shown = {"Longest waits": waited, "Longest": took, "Critical path": took}
     found = []
@@ -312,7 +312,7 @@ def _at(places: Iterable[str], by_line: dict[str, set[int]]) -> set[int]:
 # --- data -----------------------------------------------------------------------------------------
 
 
-def _data(document: Document, waited: list[float]) -> str:
+def _data(document: Document, waited: list[float], path: list[int]) -> str:
     """The slices for the script, column by column; times are whole nanoseconds since the begin."""
     begin, _ = analysis.span(document)
     places = {row: at for at, row in enumerate(rows(document))}
@@ -327,7 +327,7 @@ def _data(document: Document, waited: list[float]) -> str:
         "number": [one.number for one in slices],
         "iteration": [one.iteration for one in slices],
         "edges": [part for edge in document.edges for part in edge],
-        "critical": analysis.critical_path(document),
+        "critical": path,
         "kinds": [{"name": kind.name, "lines": kind.lines,
                    "about": document.statements.get(kind.name, {})} for kind in document.kinds],
         "lanes": document.lanes,
