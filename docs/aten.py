@@ -5,7 +5,6 @@ The samples are those of the deep run of tests/test_aten_samples.py, made here o
 overloads with a row those of tests/test_aten_rows.py.
 """
 
-import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -31,7 +30,7 @@ def main() -> int:
     names = (DOCS.parent / "tests/aten_names.txt").read_text().split()
     counted = Counter(sample.record.full_name for sample in samples(SEED, 1))
     found = surface.surface(names, counted)
-    surface.FILE.write_text(json.dumps(found, indent=1) + "\n")
+    surface.FILE.write_text(surface.text(found))
     file = DOCS / "aten.md"
     file.write_text(file.read_text().partition(MARK)[0] + MARK + INTRO + surface.page(found))
     return 0

@@ -72,6 +72,12 @@ def takes_over(row: Row) -> dict[str, list[str]]:
     return found
 
 
+def text(found: Mapping[str, Any]) -> str:
+    """The JSON, a line a name."""
+    lines = [f"{json.dumps(name)}: {json.dumps(about)}" for name, about in found.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def page(found: Mapping[str, Any]) -> str:
     """The table of docs/aten.md: a line a name."""
     lines = [
