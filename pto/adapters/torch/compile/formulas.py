@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Formulas of overloads that compute: products, norms, reductions, elements."""
 
-import math
 from typing import Any
 
 from pto import language as tile
 from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
-from pto.language.reduce import average, centred
+from pto.formulas import norms
 from pto.language.tensor import Tensor
 from pto.language.types import cast, wide
+from pto.ops.activation import gelu_slope, silu_slope
 
 
 def _axes(x: Tensor, dim: Any) -> tuple[int, ...]:
@@ -49,16 +49,18 @@ def baddbmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: 
 # --- norms ----------------------------------------------------------------------------------------
 
 
+def _wide(*values: Any) -> tuple:
+    return tuple(wide(one) if isinstance(one, Tensor) else one for one in values)
+
+
+def _cast(out: Out, found: tuple) -> tuple:
+    return tuple(cast(one, part.dtype) for one, part in zip(found, out.parts, strict=True))
+
+
 @row(Kind.NORM, "native_layer_norm")
 def layer_norm(out: Out, x: Tensor, shape: list, weight: Any, bias: Any, eps: float) -> tuple:
-    axes = list(range(x.ndim - len(shape), x.ndim))
-    c = centred(x, axes)
-    inverse = tile.rsqrt(average(tile.square(c), axes) + eps)
-    y = c * inverse
-    y = y if weight is None else y * wide(weight)
-    y = y if bias is None else y + wide(bias)
-    kinds = [part.dtype for part in out.parts]
-    return cast(y, kinds[0]), cast(average(wide(x), axes), kinds[1]), cast(inverse, kinds[2])
+    x, weight, bias = _wide(x, weight, bias)
+    return _cast(out, norms.layer_norm(x, x.ndim - len(shape), weight, bias, eps))
 
 
 @row(Kind.NORM, "native_group_norm")
@@ -66,17 +68,8 @@ def group_norm(
     out: Out, x: Tensor, weight: Any, bias: Any, n: Any, channels: Any, plane: Any, groups: int,
     eps: float,
 ) -> tuple:  # fmt: skip
-    rest = [1] * (x.ndim - 2)
-    split = x.reshape(x.shape[0], groups, x.shape[1] // groups * math.prod(x.shape[2:]))
-    c = centred(split, [2])
-    inverse = tile.rsqrt(average(tile.square(c), [2]) + eps)
-    y = (c * inverse).reshape(*x.shape)
-    y = y if weight is None else y * wide(weight).reshape(1, x.shape[1], *rest)
-    y = y if bias is None else y + wide(bias).reshape(1, x.shape[1], *rest)
-    mean = average(wide(split), [2])
-    kinds, sizes = [p.dtype for p in out.parts], (x.shape[0], groups)
-    return (cast(y, kinds[0]), cast(mean.reshape(*sizes), kinds[1]),
-            cast(inverse.reshape(*sizes), kinds[2]))  # fmt: skip
+    x, weight, bias = _wide(x, weight, bias)
+    return _cast(out, norms.group_norm(x, groups, weight, bias, eps))
 
 
 @row(Kind.NORM, "_native_batch_norm_legit_no_training")
@@ -84,11 +77,7 @@ def batch_norm(
     out: Out, x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, momentum: float,
     eps: float,
 ) -> tuple:  # fmt: skip
-    shape = (x.shape[1], *[1] * (x.ndim - 2))
-    scale = tile.rsqrt(wide(var) + eps)
-    scale = scale if weight is None else scale * wide(weight)
-    y = (wide(x) - wide(mean).reshape(*shape)) * scale.reshape(*shape)
-    y = y if bias is None else y + wide(bias).reshape(*shape)
+    y = norms.batch_norm(*_wide(x, weight, bias, mean, var), eps)
     empty = tile.zeros([0], out.parts[1].dtype)
     return cast(y, out.dtype), empty, empty
 
@@ -212,33 +201,12 @@ def gelu(out: Out, x: Tensor, approximate: str = "none") -> Tensor:
 
 @row(Kind.POINT, "gelu_backward")
 def gelu_backward(out: Out, d: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
-    only(approximate == "none", "the gradient of gelu's approximation")
-    v = wide(x)
-    density = tile.exp(-0.5 * tile.square(v)) * (1 / math.sqrt(2 * math.pi))
-    share = 0.5 * (1 + tile.erf(v * math.sqrt(0.5)))
-    return cast(wide(d) * (share + v * density), out.dtype)
+    return cast(wide(d) * gelu_slope(wide(x), approximate), out.dtype)
 
 
 @row(Kind.POINT, "silu_backward")
 def silu_backward(out: Out, d: Tensor, x: Tensor) -> Tensor:
-    v = wide(x)
-    s = tile.sigmoid(v)
-    return cast(wide(d) * (s * (1 + v * (1 - s))), out.dtype)
-
-
-@row(Kind.POINT, "threshold_backward")
-def threshold_backward(out: Out, d: Tensor, x: Tensor, threshold: Any) -> Tensor:
-    return tile.where(x <= threshold, 0, d)
-
-
-@row(Kind.POINT, "tanh_backward", promotes=True)
-def tanh_backward(out: Out, d: Tensor, y: Tensor) -> Tensor:
-    return d * (1 - y * y)
-
-
-@row(Kind.POINT, "sigmoid_backward", promotes=True)
-def sigmoid_backward(out: Out, d: Tensor, y: Tensor) -> Tensor:
-    return d * ((1 - y) * y)
+    return cast(wide(d) * silu_slope(wide(x)), out.dtype)
 
 
 @row(Kind.POINT, "clamp", "clamp.Tensor", promotes=True)
