@@ -107,7 +107,7 @@ class ProgramReport(str):
 
     def html(self, path: str | os.PathLike | None = None) -> str:
         """The call as one HTML page, also written to `path`: timeline, rooflines, memory, and the
-        program at every stage beside your lines. It needs Bokeh: pip install openpto[studio]."""
+        program at every stage beside your lines. It needs Bokeh: pip install bokeh."""
         from pto import pages
         from pto.language.program_page import trace_of
 

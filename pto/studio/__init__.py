@@ -6,7 +6,7 @@
 
 `python -m pto studio t.json` writes it to a file, and so do `report.html(path)` of a program's and
 of a runtime's report. The studio reads JSON and draws; it imports nothing of the other rooms. It
-needs Bokeh, whose scripts the page holds: pip install openpto[studio].
+needs Bokeh, whose scripts the page holds: pip install bokeh.
 """
 
 from pto.studio.document import Document, document_of, read

@@ -34,7 +34,7 @@ def page(document: Document) -> str:
     except ImportError:
         raise Failure(
             "studio: Bokeh is not installed", "a page holds its plots and scripts",
-            "pip install openpto[studio]",
+            "pip install bokeh",
         ) from None  # fmt: skip
     analysis.nest(document)
     waited, path = analysis.waits(document), analysis.critical_path(document)

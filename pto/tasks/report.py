@@ -64,7 +64,7 @@ class TraceReport:
     def html(self, path: str | os.PathLike | None = None) -> str:
         """The run as one HTML page, also written to `path`, from the file of its trace: timeline
         with dependencies and waits, and the lines that submitted what ran. It needs Bokeh: pip
-        install openpto[studio]."""
+        install bokeh."""
         from pto import pages
 
         return pages.html(self.trace, path, self.sources)
