@@ -16,7 +16,7 @@ import torch
 import pto
 import pto.aten
 from pto.aten.binding import bind
-from pto.aten.implementations import Implementation, implement
+from pto.aten.implementations import Implementation, implement, ours, withdraw
 from pto.aten.schemas import _TABLE, table
 
 NAMES = (Path(__file__).parent / "aten_names.txt").read_text().split()
@@ -205,16 +205,22 @@ def test_the_lowest_slot_that_takes_a_call_runs_it():
     implement(
         name, Implementation(2, "marked", "cpu", refuses, lambda bound, like: bound.values["self"])
     )
-    assert repr(getattr(pto.aten, name).default.slots("cpu")) == "[2 marked, 8 aten]"
-    assert pto.aten.special_i1e(x) is x
-    assert pto.aten.special_i1e(x.astype(np.float64)) is not x
-    assert np.array_equal(pto.aten.special_i1e(x, slot=8), torch.special.i1e(torch.tensor(x)))
-    with pytest.raises(pto.Error, match="only float32"):
-        pto.aten.special_i1e(x.astype(np.float64), slot=2)
-    text = pto.aten.explain(name, x.astype(np.float64))
-    assert "chosen: slot 8 aten" in text and "not slot 2 marked: only float32" in text
-    with pytest.raises(ValueError, match="taken"):
-        implement(name, Implementation(2, "again", "cpu", refuses, lambda bound, like: None))
+    try:
+        assert repr(getattr(pto.aten, name).default.slots("cpu")) == "[2 marked, 8 aten]"
+        assert pto.aten.special_i1e(x) is x
+        assert pto.aten.special_i1e(x.astype(np.float64)) is not x
+        assert np.array_equal(pto.aten.special_i1e(x, slot=8), torch.special.i1e(torch.tensor(x)))
+        with pytest.raises(pto.Error, match="only float32"):
+            pto.aten.special_i1e(x.astype(np.float64), slot=2)
+        text = pto.aten.explain(name, x.astype(np.float64))
+        assert "chosen: slot 8 aten" in text and "not slot 2 marked: only float32" in text
+        with pytest.raises(ValueError, match="taken"):
+            implement(name, Implementation(2, "again", "cpu", refuses, lambda bound, like: None))
+    finally:
+        withdraw(name, 2)
+    assert not ours(name) and pto.aten.special_i1e(x) is not x
+    with pytest.raises(ValueError, match="slot 2 of special_i1e is empty"):
+        withdraw(name, 2)
     assert bind([record], (x,), {}).distance == 0
 
 

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import pto
 import pto.aten
 from pto.adapters.torch import direct
-from pto.aten.implementations import Implementation, implement
+from pto.aten.implementations import Implementation, implement, withdraw
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -135,9 +135,13 @@ def test_slots_and_later_implementations_count_after_a_plan():
         1, "marked", "cpu", lambda bound: None, lambda bound, like: bound.values["self"]
     )
     implement("special_erfcx", marked)
-    for _ in range(3):
-        assert pto.aten.special_erfcx.default(x) is x and pto.aten.special_erfcx(x) is x
-    assert pto.aten.special_erfcx.default(x, slot=8) is not x
+    try:
+        for _ in range(3):
+            assert pto.aten.special_erfcx.default(x) is x and pto.aten.special_erfcx(x) is x
+        assert pto.aten.special_erfcx.default(x, slot=8) is not x
+    finally:
+        withdraw("special_erfcx", 1)
+    assert pto.aten.special_erfcx.default(x) is not x
 
 
 def test_threads_share_a_plan():

@@ -50,7 +50,8 @@ beside: ContextVar[Callable[[Implementation, Bound, Any], Any] | None] = Context
     "beside", default=None
 )
 _ours: dict[str, list[Implementation]] = {}
-on_change: list[Callable[[str], None]] = []  # called with the full name that got an implementation
+# Called with the full name of an overload whose implementations changed.
+on_change: list[Callable[[str], None]] = []
 
 
 def implement(full_name: str, implementation: Implementation) -> None:
@@ -70,6 +71,19 @@ def implement(full_name: str, implementation: Implementation) -> None:
         )
     taken.append(implementation)
     taken.sort(key=lambda one: one.slot)
+    _tell(full_name)
+
+
+def withdraw(full_name: str, slot: int) -> None:
+    """Takes an implementation out of its slot again; calls that run it go on."""
+    one = next((one for one in ours(full_name) if one.slot == slot), None)
+    if one is None:
+        raise InvalidValue(
+            f"slot {slot} of {full_name} is empty",
+            f"{', '.join(map(repr, ours(full_name))) or 'none of ours'} are there",
+            "name one of these",
+        )
+    _ours[full_name].remove(one)
     _tell(full_name)
 
 
