@@ -61,6 +61,9 @@ pto_adapter(jax)
 # ONNX Runtime: custom operators and the execution provider in one library, from our own header of
 # its C interface.
 pto_adapter(onnxruntime)
+file(STRINGS ${PROJECT_SOURCE_DIR}/pto/__init__.py version REGEX "^__version__")
+string(REGEX REPLACE ".*\"(.*)\"" "\\1" version "${version}")
+target_compile_definitions(pto_onnxruntime PRIVATE PTO_VERSION="${version}")
 
 # MindSpore: operators as the plain functions that its ops.Custom looks up; no header of it is
 # needed, but its strings are those of the old ABI.

@@ -126,7 +126,7 @@ struct Factory : ProviderFactory {
     GetName = [](const ProviderFactory*) { return kProviderName; };
     GetVendor = [](const ProviderFactory*) { return "OpenPTO"; };
     GetVendorId = [](const ProviderFactory*) -> uint32_t { return 0; };
-    GetVersion = [](const ProviderFactory*) { return "0.1.0"; };
+    GetVersion = [](const ProviderFactory*) { return PTO_VERSION; };
     GetSupportedDevices = [](ProviderFactory* self, const HardwareDevice* const* devices,
                              size_t count, ProviderDevice** found, size_t max, size_t* n) {
       return guarded([&] { pair(self, devices, count, found, max, n); });
