@@ -16,7 +16,14 @@ import pto
 from pto import build_config, container
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = re.search(r"PTO_PROGRAM_VERSION = (\d+)", (ROOT / "pto/abi/program.h").read_text())[1]
+
+
+def number_of(name, header):
+    return re.search(rf"{name} = (\d+)", (ROOT / header).read_text())[1]
+
+
+SEALS = number_of("kSealVersion", "pto/launch/sealed.hpp")
+PROGRAMS = number_of("PTO_PROGRAM_VERSION", "pto/abi/program.h")
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +167,7 @@ SPOILT = [
     (lambda c: c[:16] + b"\0" + c[17:], "has version 0 of the format\n.*reads version 1"),
     (
         lambda c: sealed_again(c, of_version),
-        f"holds a program of version 1.7.{PROGRAMS}\n.*runs version 1.1.{PROGRAMS}",
+        f"holds a program of version {SEALS}.7.{PROGRAMS}\n.*runs version {SEALS}.1.{PROGRAMS}",
     ),
     (lambda c: sealed_again(c, for_avx512), "needs avx512\n.*no more than "),
     (lambda c: sealed_again(c, lambda p: p.pop()), "holds a program that pto did not write"),

@@ -203,8 +203,7 @@ std::shared_ptr<const Program> traced_kernel(const KernelRequest& request) {
   keep_code(key, [&](const std::string& target) {
     CompileOptions own = options;
     own.target = target;
-    const SealedProgram program = compile_sealed(graph, own);
-    return program.spec.packed.empty() ? seal(program) : std::string();  // seal() drops these
+    return seal(compile_sealed(graph, own));
   });
   return compile_or_interpret(graph, options);
 }

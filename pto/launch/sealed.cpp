@@ -38,8 +38,13 @@ void fields(Archive& a, LaunchSpec& l) {
 }
 
 template <class Archive>
+void fields(Archive& a, PackedSpec& p) {
+  a(p.input, p.depth_axis, p.col_axis);
+}
+
+template <class Archive>
 void fields(Archive& a, ProgramSpec& s) {
-  a(s.name, s.inputs, s.outputs, s.temporaries, s.scalars, s.guards, s.launches);
+  a(s.name, s.inputs, s.outputs, s.temporaries, s.scalars, s.guards, s.launches, s.packed);
 }
 
 template <class Archive>

@@ -21,7 +21,7 @@
 
 namespace pto {
 
-inline constexpr uint32_t kSealVersion = 1;
+inline constexpr uint32_t kSealVersion = 2;
 
 // A parameter that is a number: an argument of each call, or fixed by the compilation. Integers are
 // an int64, floats the bits of a double.

@@ -33,6 +33,7 @@ SealedProgram example() {
   launch.quantum = 16;
   launch.is_program = true;
   spec.launches = {launch};
+  spec.packed = {{0, 2, 1}};
   return {"x86_64",
           Target::Avx2,
           "attend(q: bf16[s0, 1, s1], k=2)",
@@ -58,6 +59,7 @@ TEST(SealedProgram, reads_back_with_every_field) {
   EXPECT_EQ(found.spec.guards[0].kind, GuardKind::Nonempty);
   EXPECT_EQ(found.spec.launches[0].tensors, (std::vector<int>{0, kAbsentTensor, 2}));
   EXPECT_FALSE(found.spec.inputs[0].is_read);
+  EXPECT_EQ(found.spec.packed, example().spec.packed);
   EXPECT_TRUE(!found.numbers[0].is_fixed && found.numbers[1].is_fixed);
   EXPECT_EQ(found.object.size(), 6u);
 }
@@ -92,9 +94,10 @@ TEST(SealedProgram, of_another_version_is_refused_with_both_versions) {
       read(bytes);
       FAIL();
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("f.pto holds a program of version"), HasSubstr("9"),
-                                      HasSubstr("this pto runs version 1.1." +
-                                                std::to_string(PTO_PROGRAM_VERSION))));
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("f.pto holds a program of version"), HasSubstr("9"),
+                        HasSubstr("this pto runs version " + std::to_string(kSealVersion) + ".1." +
+                                  std::to_string(PTO_PROGRAM_VERSION))));
     }
   }
 }
