@@ -231,3 +231,24 @@ def budgets(files: list[File]) -> Iterator[Offence]:
                 f"the budget of this room is {most}",
                 "say it in fewer lines, or raise the budget in a commit that says why",
             )  # fmt: skip
+
+
+PAGE, ROW = "docs/architecture.md", re.compile(r"^\| `(\w+)` \| .* \| (.*) \|$", re.M)
+
+
+def page_of_rooms(files: list[File]) -> Iterator[Offence]:
+    """The table of rooms that people read says what MAY_USE says."""
+    page = next((file for file in files if file.name == PAGE), None)
+    if page is None:
+        return
+    said = {room: re.findall(r"`([^`]+)`", uses) for room, uses in ROW.findall(page.text)}
+    rooms = sorted(said.keys() | MAY_USE.keys())
+    differ = [
+        f"{r}: {said.get(r)} / {MAY_USE.get(r)}" for r in rooms if said.get(r) != MAY_USE.get(r)
+    ]
+    if differ:
+        yield Offence(
+            PAGE, "its table / MAY_USE in tests/rooms.py: " + "; ".join(differ),
+            "people read the one, the rules hold the other",
+            "write both alike, in this order",
+        )  # fmt: skip

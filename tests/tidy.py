@@ -18,7 +18,7 @@ from pathlib import Path
 from classes import second_classes
 from prose import openings, wording
 from repository import File, Offence, blanked, repository_files
-from rooms import budgets, circles, frameworks, may_use
+from rooms import budgets, circles, frameworks, may_use, page_of_rooms
 
 ISA_SYSTEM_HEADERS = {"stdint.h", "stddef.h"}
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "impl"}
@@ -208,7 +208,7 @@ RULES = [
     may_use,
     frameworks,
 ]
-RULES_OF_ALL = [alike, circles, budgets, second_classes]
+RULES_OF_ALL = [alike, circles, budgets, page_of_rooms, second_classes]
 
 
 def check(root: Path) -> list[Offence]:
