@@ -195,6 +195,15 @@ def interpret(graph: Graph, inputs: list, operations: int = ..., elements: int =
 def interpret_with_bounds(graph: Graph, inputs: list) -> list:
     """As interpret, with how far compiled code may be off, an element."""
 
+class Stepper:
+    """The interpreter on a graph that is still being built, behind its inputs."""
+
+    def __init__(self, builder: GraphBuilder, inputs: list) -> None: ...
+    def value(self, value: int) -> tuple:
+        """The value of a node, as interpret() gives outputs; computes all in front of it."""
+
+    def size(self, size: Size) -> int: ...
+
 def define_tile_operation(
     name: str, parameters: list[str], text: str, file: str, line: int,
     tolerance: dict[str, float], values: Callable[[list[bytes]], bytes],
@@ -417,8 +426,8 @@ class Callable:
     of an operator on NumPy arrays and arrays of any library with DLPack.
 
     For a function subclasses define `specialise(tensors, constants, numbers)`,
-    `call_in_library(*args, **kwargs)` and, for methods, `state(object)`; for an operator
-    `call_otherwise(*args, **kwargs)`."""
+    `call_in_library(*args, **kwargs)`, `call_interpreted(*args, **kwargs)` and, for methods,
+    `state(object)`; for an operator `call_otherwise(*args, **kwargs)`."""
 
     def bind_function(
         self,
@@ -445,6 +454,10 @@ class Callable:
 
 def set_torch_weight_owner(function: int) -> None:
     """Tells the owner of a tensor's memory: see bindings/weight_owners.hpp."""
+
+def interprets_calls() -> bool: ...
+def set_interprets_calls(yes: bool) -> None:
+    """Lets calls of jitted functions go to call_interpreted()."""
 
 def set_torch_executor(parallel_for: int, num_threads: int, is_plain: int = 0) -> None:
     """Addresses of C functions for calls on torch tensors: a loop (see launch/pool.hpp; 0: our

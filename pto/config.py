@@ -14,10 +14,12 @@
                                     # scaled_dot_product_attention runs on our kernels
     pto.config.measured = True      # PTO_MEASURED=1: what pto.aten.measure() found on this machine
                                     # says which of our kernels take ATen's calls
+    pto.config.interpret = True     # PTO_INTERPRET=1: calls of jitted functions run on the
+                                    # interpreter, step by step; pto.print, pto.breakpoint
     pto.config.dump = print         # sees (stage, text) of everything that is compiled
 
-A setting counts from the next compilation, `threads`, `weights`, `matmul_precision` and
-`torch_attention` from the next call.
+A setting counts from the next compilation, `threads`, `weights`, `matmul_precision`, `interpret`
+and `torch_attention` from the next call.
 """
 
 import importlib
@@ -136,12 +138,7 @@ class Config:
 
     @torch_attention.setter
     def torch_attention(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise InvalidType(
-                f"config.torch_attention is {value!r}",
-                "PyTorch's attention runs on our kernels or on its own",
-                "assign True or False",
-            )
+        _check_bool("torch_attention", value, "PyTorch's attention runs on our kernels or its own")
         if value or "pto.torch" in sys.modules:
             importlib.import_module("pto.torch").use_attention(value)
         _set("torch_attention", "PTO_TORCH_ATTENTION", "1" if value else "")
@@ -153,13 +150,22 @@ class Config:
 
     @measured.setter
     def measured(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise InvalidType(
-                f"config.measured is {value!r}",
-                "the cells of this machine count, or those of the package alone",
-                "assign True or False",
-            )
+        why = "the cells of this machine count, or those of the package alone"
+        _check_bool("measured", value, why)
         _set("measured", "PTO_MEASURED", "1" if value else "")
+
+    @property
+    def interpret(self) -> bool:
+        """Whether calls of jitted functions run on the interpreter, step by step and slowly: the
+        results are those of compiled code within its bounds, those of integers exactly. Calls that
+        PyTorch makes operators of (gradients, transforms, other devices) stay compiled.
+        """
+        return _core.interprets_calls()
+
+    @interpret.setter
+    def interpret(self, value: bool) -> None:
+        _check_bool("interpret", value, "calls are compiled, or run step by step")
+        _core.set_interprets_calls(value)
 
     @property
     def dump(self) -> Callable[[str, str], object] | None:
@@ -178,13 +184,18 @@ class Config:
 
     def __repr__(self) -> str:
         names = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
-                 "torch_attention", "measured", "dump")  # fmt: skip
+                 "torch_attention", "measured", "interpret", "dump")  # fmt: skip
         return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
 
 
 def _check_choice(name: str, value: object, known: tuple[str, ...], why: str, fix: str) -> None:
     if not isinstance(value, str) or value not in known:
         raise InvalidValue(f"config.{name} is {value!r}", why, fix)
+
+
+def _check_bool(name: str, value: object, why: str) -> None:
+    if not isinstance(value, bool):
+        raise InvalidType(f"config.{name} is {value!r}", why, "assign True or False")
 
 
 def _set(name: str, variable: str, value: object) -> None:
@@ -199,3 +210,4 @@ def _set(name: str, variable: str, value: object) -> None:
 
 
 config = Config()
+config.interpret = os.environ.get("PTO_INTERPRET", "") == "1"

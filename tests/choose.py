@@ -24,7 +24,8 @@ SUBJECTS = {
     "test_*": (),
     "test_isa*|test_instructions|test_many*|test_narrow*|test_one_rounding|test_compat|"
     "test_cpp*|test_checked*|test_valid*|test_bounded*": ("abi", "isa", "base", "launch", "compat"),
-    "test_jit*|test_daemon*|test_interpre*|test_language*|test_program*|test_explain|test_health|"
+    "test_jit*|test_daemon*|test_interpre*|test_stepping|"
+    "test_language*|test_program*|test_explain|test_health|"
     "test_differ*|test_long*|test_empty*|test_packed*|test_no_copies|test_dlpack|"
     "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control|"
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"

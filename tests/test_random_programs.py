@@ -168,3 +168,18 @@ def test_hints_change_no_bit_of_a_random_program(tmp_path, deep):
             )
         count += hinted.count("pto.cut()") + hinted.count("with pto.")
     assert count > len(kernels) and sum(kernels[1::2]) > sum(kernels[::2])
+
+
+def test_random_programs_in_steps_compute_what_numpy_does(tmp_path):
+    for seed in range(40):
+        text = random_programs.random_program(seed)
+        want = on_numpy(text, random_programs.random_arrays(seed))
+        program = pto.jit(function_of(text, tmp_path / f"steps_{seed}.py"))
+        arrays = random_programs.random_arrays(seed)
+        pto.config.interpret = True
+        try:
+            found = [*program(*arrays), *arrays]
+        finally:
+            pto.config.interpret = False
+        for place, (a, b) in enumerate(zip(want, found, strict=True)):
+            assert np.array_equal(a, b), f"seed {seed}, result {place}: {b!r}, not {a!r}\n{text}"

@@ -216,6 +216,10 @@ void bind_callable(nb::module_& m) {
         set_torch_weight_owner(reinterpret_cast<TorchWeightOwner>(function));
       },
       nb::arg("function"), "Tells the owner of a tensor's memory: see bindings/weight_owners.hpp.");
+  m.def("interprets_calls", [] { return interprets_calls(); });
+  m.def(
+      "set_interprets_calls", [](bool yes) { interprets_calls() = yes; }, nb::arg("yes"),
+      "Lets calls of jitted functions go to call_interpreted().");
   m.def(
       "set_torch_executor",
       [](uintptr_t run, uintptr_t threads, uintptr_t is_plain) {

@@ -10,6 +10,7 @@
 
 #include "pto/bindings/module.hpp"
 #include "pto/ir/random_graph.hpp"
+#include "pto/ir/stepper.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -98,6 +99,18 @@ void bind_interpret(nb::module_& m) {
         return result;
       },
       "graph"_a, "inputs"_a, "As interpret, with how far compiled code may be off, an element.");
+  nb::class_<Stepper>(m, "Stepper", "The interpreter on a graph that is still being built.")
+      .def(
+          "__init__",
+          [](Stepper* self, const GraphBuilder& builder, nb::list inputs) {
+            new (self) Stepper(builder, arrays_from(inputs));
+          },
+          "builder"_a, "inputs"_a, nb::keep_alive<1, 2>())
+      .def(
+          "value", [](Stepper& s, Value v) { return packed_from(s.value(v)); }, "value"_a,
+          "The value of a node, as interpret() gives outputs; computes all in front of it.")
+      .def(
+          "size", [](Stepper& s, nb::handle size) { return s.size(dim_from(size)); }, "size"_a);
   m.def("first_difference", &first_difference_of, "want"_a, "got"_a, "bounds"_a = nb::none(),
         "The first element whose bits differ, or that lies outside its bound; or None. Both have "
         "one type and shape.");

@@ -44,6 +44,11 @@ HostExecutor& torch_executor() {
   return executor;
 }
 
+bool& interprets_calls() {
+  static bool yes = false;
+  return yes;
+}
+
 JitBinder::JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
                      PyObject* policy, bool takes_object, bool in_any_mode)
     : self_(self),
@@ -244,6 +249,7 @@ std::shared_ptr<const Program> JitBinder::specialise(const Signature& signature,
     throw PythonError{};
   }
   const unsigned long steering = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(made.get(), 2));
+  if (PyTuple_GET_ITEM(made.get(), 0) == Py_None && steering == 0) throw Stepped{};
   if (steering != 0) throw Steered{static_cast<uint32_t>(steering)};
   auto program = program_from(PyTuple_GET_ITEM(made.get(), 0));
   PyObject*& form = forms_[program.get()];
@@ -447,12 +453,14 @@ PyObject* JitBinder::call(const Passed& passed, const char** instead) {
   Bound bound;
   bind(passed, &bound);
   ArgumentReader reader(policy_, name_);
-  *instead = "call_in_library";
   try {
     sort(&reader, &bound);
-    if (!bound.traced) return call_here(reader, &bound);
+    *instead = "call_interpreted";
+    if (!bound.traced) return interprets_calls() ? nullptr : call_here(reader, &bound);
     *instead = "call_traced";
   } catch (const ForLibrary&) {
+    *instead = "call_in_library";
+  } catch (const Stepped&) {
   }
   return nullptr;
 }

@@ -7,7 +7,8 @@
 // A call binds arguments to parameters, reads the tensors, looks the signature up (the last one
 // first) and runs. Only a miss goes to Python: `specialise(tensors, constants, numbers)` of
 // language/jit.py traces and compiles, once a key even if several threads ask at once. A call that
-// PyTorch must make (a tensor requires grad, a mode is active, ...) goes to `call_in_library`.
+// PyTorch must make (a tensor requires grad, a mode is active, ...) goes to `call_in_library`; one
+// that prints what it computes, or any while interprets_calls(), to `call_interpreted`.
 // Invariant: a float is a number of the call unless tracing shows that it steers the function. All
 // other non-tensors, and the values that the function captures (captures.hpp), are part of the key
 // and compared exactly: 1 and True are two keys, and so are 0.0 and -0.0 of a float that steers.
@@ -38,6 +39,9 @@ struct HostExecutor {
   int (*is_plain)() = nullptr;
 };
 HostExecutor& torch_executor();
+
+// True while pto.config.interpret is: calls go to `call_interpreted`.
+bool& interprets_calls();
 
 class JitBinder final : public Binder {
  public:
@@ -76,6 +80,8 @@ class JitBinder final : public Binder {
   struct Steered {  // thrown by specialise: these numbers have to be constants
     uint32_t parameters;
   };
+
+  struct Stepped {};  // thrown by specialise: the function runs step by step in the interpreter
 
   void bind(const Passed& passed, Bound* bound) const;
   [[noreturn]] void mismatch(const Passed& passed) const;

@@ -186,6 +186,7 @@ class GraphBuilder {
   const Type& type(Value v) const;
   const Node& node(Value v) const;
   size_t count() const { return graph_.nodes_.size(); }  // of nodes
+  const Graph& graph() const { return graph_; }          // what was built so far
   void add_locations(Value v, const std::vector<Location>& locations);
 
   // States that two sizes must be equal at run time, which the caller of the kernel checks. Equal

@@ -12,83 +12,26 @@ Invariant: both bodies have the same inputs, and results of the same types.
 Thread safety: as a trace.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language.carried import Undefined, as_traced, may_equal, shaped, takes
+from pto.language.carried import Undefined, may_equal, shaped, takes
 from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import ne
 from pto.language.location import describe, fail
 from pto.language.results import taken_apart
 from pto.language.scope import Captured
+from pto.language.stepping import stepped
 from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
-from pto.language.trace import Trace, current
+from pto.language.trace import current
 from pto.language.types import cast
+from pto.language.ways import Chosen, Way
 from pto.language.whole import whole
 
 _VALUES = (bool, int, float, str, type(None))
-
-
-class Chosen(Tensor):
-    """The value of a variable that stands for another tensor on some path; it is read only."""
-
-    __slots__ = ()
-
-    def put(self, value: int) -> None:
-        fail(
-            "a write into a variable that is another tensor on some path",
-            "which tensor it is, is known only at the call, and the variable has its value",
-            "write into the tensor itself on that path; or give the variable its own: pto.clone(x)",
-            InvalidType,
-        )
-
-
-class Way:
-    """One of the ways: its graph, what it computed, and the versions that it wrote."""
-
-    def __init__(self, trace: Trace, name: str, run: Callable[[], Any]):
-        self.trace, self.scope = trace, trace.enter(name)
-        hints = dict(trace.hints.now) if trace.hints else None
-        self.found = run()
-        self.written: dict[int, int] = {}  # id() of a handle -> its newest version here
-        for key, c in self.scope.captured.items():
-            if c.handle.scope is self.scope:
-                self.written[key] = c.handle.node
-                c.handle.scope, c.handle.node = self.scope.parent, c.outer  # for the other way
-        if trace.hints and trace.hints.now != hints:
-            trace.hints.put_back(hints or {})
-        trace.leave()
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[_core.GraphBuilder]:
-        """Records into this way again."""
-        outer, self.trace.scope = self.trace.scope, self.scope
-        try:
-            yield self.trace.here()
-        finally:
-            self.trace.scope = outer
-
-    def version(self, c: Captured) -> int:
-        """The version of a handle with which this way ends."""
-        if id(c.handle) in self.written:
-            return self.written[id(c.handle)]
-        with self.open():
-            return c.handle.value
-
-    def is_another(self, value: Any, before: Any) -> bool:
-        """Says whether a value is a tensor from outside that has another name, as inputs have."""
-        c = self.scope.captured.get(id(value))
-        return c is not None and bool(c.handle.shape) and (value is not before or value.is_input)
-
-    def traced(self, value: Any) -> Tensor | None:
-        """A value as a tensor of this way, a handle with the version that it has at its end."""
-        if id(value) in self.written:
-            return Tensor(self.trace, self.written[id(value)])
-        return as_traced(self.trace, value)
 
 
 def branch(condition: Tensor, ways: tuple[Way, Way], results: list[tuple[int, int]]) -> list[int]:
@@ -221,6 +164,8 @@ def cond(condition: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any
             "compare numbers or elements: x[0] > 0; pto.where chooses element by element",
             InvalidType,
         )
+    if trace.is_stepping:
+        return _step_cond(condition, then, otherwise)
     ways = Way(trace, "then", then), Way(trace, "otherwise", otherwise)
     (first, form), (second, other) = (taken_apart(way.found) for way in ways)
     for leaf in (*first, *second):
@@ -242,6 +187,22 @@ def cond(condition: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any
     return form.assemble(tuple(leaves))
 
 
+def _step_cond(condition: Tensor, then: Callable, otherwise: Callable) -> Any:
+    """cond() in steps."""
+    trace, form = condition.trace, []
+
+    def usual() -> tuple:
+        leaves, found = taken_apart(cond(condition, then, otherwise))
+        form.append(found)
+        return tuple(leaves)
+
+    def run() -> tuple:
+        return tuple(taken_apart((then if trace.steps.value(condition) else otherwise)())[0])
+
+    leaves = stepped(trace, usual, run)
+    return form[0].assemble(leaves)
+
+
 def run_if(condition: Any, then: Callable, otherwise: Callable, names: tuple[str, ...],
            outer: dict[str, Any]) -> tuple:  # fmt: skip
     """The values behind an `if` of the variables that its ways assign.
@@ -256,10 +217,24 @@ def run_if(condition: Any, then: Callable, otherwise: Callable, names: tuple[str
         found = (then if condition else otherwise)(**given)
         return tuple(found.get(name, given[name]) for name in names)
     trace = condition.trace
+    if trace.is_stepping:
+
+        def run() -> tuple:
+            found = (then if trace.steps.value(condition) else otherwise)(**given)
+            return tuple(found.get(name, given[name]) for name in names)
+
+        return stepped(trace, lambda: _run_both(condition, then, otherwise, given), run)
+    return _run_both(condition, then, otherwise, given)
+
+
+def _run_both(condition: Tensor, then: Callable, otherwise: Callable,
+              given: dict[str, Any]) -> tuple:  # fmt: skip
+    """The variables behind an `if` of which both ways are traced."""
+    trace = condition.trace
     ways = (Way(trace, "then", lambda: then(**given)),
             Way(trace, "otherwise", lambda: otherwise(**given)))  # fmt: skip
     after, results = {}, {}
-    for name in names:
+    for name in given:
         pair = tuple(way.found.get(name, given[name]) for way in ways)
         after[name] = pair[0]
         if _is_one(*pair):

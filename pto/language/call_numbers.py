@@ -19,6 +19,7 @@ from pto import _core
 from pto.errors import InvalidType
 from pto.language.location import fail
 from pto.language.results import Form
+from pto.language.stepping import Steps
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 
@@ -52,10 +53,14 @@ def as_number(x: Tensor) -> Number:
 
 
 class Tracing:
-    """One run of a function on symbols: `outputs`, and in which `form` it returned them."""
+    """One run of a function on symbols: `outputs`, and in which `form` it returned them.
+
+    It runs in steps where the values of its tensors are given, `packed` as interpret() takes them.
+    """
 
     def __init__(self, name: str, function: Callable, tensors: list, constants: list,
-                 numbers: Sequence[int], writes: bool, short_writes: bool):  # fmt: skip
+                 numbers: Sequence[int], writes: bool, short_writes: bool,
+                 packed: list | None = None):  # fmt: skip
         code = function.__code__
         self.trace = Trace(name)
         self.trace.has_numbers = bool(numbers)
@@ -70,6 +75,7 @@ class Tracing:
             number = self.trace.scalar(code.co_varnames[place], "f64" if wide else "f32")
             values[place] = as_number(number)
         self.numbers = [constants[place] for place in numbers]
+        self.trace.steps = Steps(self.trace, packed) if packed is not None else None
         with self.trace.active():
             result = called(function, values)
         result = self.trace.with_written(result) if writes else result

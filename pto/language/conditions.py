@@ -20,13 +20,14 @@ from typing import Any
 from pto import _core
 from pto.errors import InvalidType
 from pto.language import whole as whole_numbers
-from pto.language.branches import Way, branch, merged, truth
+from pto.language.branches import branch, merged, truth
 from pto.language.dtypes import boolean
 from pto.language.elementwise import logical_and, logical_not, logical_or, ne
 from pto.language.location import fail
 from pto.language.tensor import Tensor
 from pto.language.trace import current
 from pto.language.types import constant, number
+from pto.language.ways import Way
 from pto.language.whole import whole
 
 Test = Callable[[], Any]

@@ -12,6 +12,7 @@ Invariant: what leaves a body has the type with which it came in.
 Thread safety: as a trace.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from pto.language.dtypes import i64
 from pto.language.elementwise import eq, ge, gt, le, where
 from pto.language.location import describe, fail, user_line
 from pto.language.scope import Captured, Scope
+from pto.language.stepping import stepped, stepped_loop
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current, is_tracing
 from pto.language.types import constant
@@ -165,6 +167,30 @@ def run_loop(body: Callable, over: Any, names: tuple[str, ...], outer: dict[str,
     given = {
         name: outer.get(name, Undefined(name, "it gets one in the loop only")) for name in names
     }
+    if trace.is_stepping:
+        usual = functools.partial(_run_all, trace, body, over, given)
+        return stepped(trace, usual, lambda: _step(trace, body, over, given))
+    return _run_all(trace, body, over, given)
+
+
+def _step(trace: Trace, body: Callable, over: loop, given: dict[str, Any]) -> tuple:
+    """The variables behind a loop that runs in steps."""
+    ends = [int(trace.steps.value(n)) for n in over.bounds(trace, over.start, over.stop, 1)]
+    left = [*range(*ends)]
+
+    def next_round(entered: dict[str, Any]) -> dict[str, Any] | None:
+        if not left:
+            return None
+        factor = next(k for k in over.factors if k <= len(left)) if over.takes_pairs else 1
+        index = Tensor(trace, constant(trace, left[0], i64).value, weak=True)
+        del left[:factor]
+        return _iterations(body, over, factor, index, entered)
+
+    return stepped_loop(trace, given, next_round)
+
+
+def _run_all(trace: Trace, body: Callable, over: loop, given: dict[str, Any]) -> tuple:
+    """The variables behind the loops that `over` stands for, one for each factor."""
     if over.factors == [1]:
         return _run_once(trace, body, over, 1, (over.start, over.stop), given)
     start, left = plain(over.start), over._count()
@@ -173,7 +199,7 @@ def run_loop(body: Callable, over: Any, names: tuple[str, ...], outer: dict[str,
         stop = start + groups * factor * over.step
         if not (isinstance(groups, int) and groups == 0):
             after = _run_once(trace, body, over, factor, (start, stop), given)
-            given = dict(zip(names, after, strict=True))
+            given = dict(zip(given, after, strict=True))
         start, left = stop, left - groups * factor
     return tuple(given.values())
 

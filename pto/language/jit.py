@@ -37,6 +37,7 @@ from pto.language.operation import compile_with
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
 from pto.language.static_sizes import PerSize
+from pto.language.stepping import NeedsSteps, warn_of_steps
 from pto.language.tile_hints import inside
 from pto.language.tools import Tools
 from pto.language.tuned import form_of, with_choices
@@ -97,7 +98,7 @@ class Jit(Tools, _core.Callable):
         self.constant_parameters = tuple(name for name in self.parameters
                                          if name in kinds and kinds[name].is_constant)  # fmt: skip
 
-    def _annotated(self, tensors: list) -> list:
+    def annotated(self, tensors: list) -> list:
         """(dtype, shape, stride class, whether it is constant) of tensors, as annotated."""
         found = []
         for name, about in zip(self.parameters, tensors, strict=True):
@@ -216,9 +217,14 @@ class Jit(Tools, _core.Callable):
         The compiled call asks for it when it has no kernel. `tensors` has (dtype, shape, stride
         class) for each parameter that is a tensor, else None, and then `constants` has its value;
         `numbers` says which of these may be numbers of the call. The bits mark numbers that must
-        be constants; then nothing was compiled. `form` is in the compiled call's terms.
+        be constants; then nothing was compiled. `form` is in the compiled call's terms. Without
+        program and bits the call goes to call_interpreted().
         """
-        graph, form, steering = self.traced(tensors, constants, numbers)
+        try:
+            graph, form, steering = self.traced(tensors, constants, numbers)
+        except NeedsSteps as error:
+            warn_of_steps(self.__name__, error)
+            return None, None, 0
         plain = None if form.is_leaf else tuple if form.is_row else form
         if graph is None:
             return None, plain, steering
@@ -237,7 +243,7 @@ class Jit(Tools, _core.Callable):
         if tensors[0] is None and self.is_object(0, constants[0]):
             constants = [watched(constants[0], self.reads[type(constants[0])]), *constants[1:]]
         try:
-            tensors = self._annotated(tensors)
+            tensors = self.annotated(tensors)
             graph, form, found = self._traced(tensors, constants, fixed)
         except Exception as error:
             if (known := told(error, self.__wrapped__.__code__)) is None:
@@ -272,6 +278,12 @@ class Jit(Tools, _core.Callable):
     def _writes(self, outputs: int, tensors: list, form: Form) -> list[int]:
         """For each output the number of the tensor that becomes it, or -1."""
         return []
+
+    def call_interpreted(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Makes a call in the interpreter, step by step: pto.config.interpret."""
+        from pto.language.step_call import step_call
+
+        return step_call(self, args, kwargs)
 
     def call_in_library(self, /, *args: Any, **kwargs: Any) -> Any:
         """Makes a call through PyTorch: by the operator of this function for such arguments."""
@@ -323,11 +335,11 @@ class ProgramJit(Jit):
 
 
 @overload
-def jit(function: Callable) -> Jit: ...
+def jit(function: Callable[..., Any]) -> Jit: ...
 @overload
 def jit(*, constants: Iterable[str] = (), autocast: str = "",
         short_writes: bool = False,
-        fuse: bool = True) -> Callable[[Callable], Jit]: ...  # fmt: skip
+        fuse: bool = True) -> Callable[[Callable[..., Any]], Jit]: ...  # fmt: skip
 def jit(
     function: Callable | None = None, *, constants: Iterable[str] = (), autocast: str = "",
     short_writes: bool = False, fuse: bool = True,

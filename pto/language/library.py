@@ -18,7 +18,7 @@ name: pto/abi/package.h.
 Thread safety: a loaded file may be used from several threads.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pto import container
@@ -34,9 +34,7 @@ from pto.language.tools import Tools
 _KINDS = "a package holds functions under @pto.jit and operators under @op"
 
 
-def package(
-    callables: Mapping[Callable, Any] | Sequence[Callable], path: Any, targets: Any = ""
-) -> None:
+def package(callables: Mapping[Any, Any] | Sequence[Any], path: Any, targets: Any = "") -> None:
     """Compiles functions for such calls and targets, and saves them; pto.load(path) reads them."""
     path = container.path_of(path, "package")
     chosen = targets_of(targets)

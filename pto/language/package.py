@@ -146,7 +146,7 @@ def described(jit: "Jit", args: tuple, kwargs: dict) -> list[Given]:
             shape = kind.shape(name, str(kind.kind), tensors[place][1])
             tensors[place] = (str(kind.kind), shape, 0)
     tensors = [about and (*new[:2], about[2])
-               for about, new in zip(tensors, jit._annotated(tensors), strict=True)]  # fmt: skip
+               for about, new in zip(tensors, jit.annotated(tensors), strict=True)]  # fmt: skip
     return [*map(Given, jit.parameters, tensors, constants, numbers)]
 
 

@@ -10,6 +10,7 @@ a `repeat`, whose condition and step are bodies over the same carried values.
 Invariant: as of a loop (control.py). Thread safety: as a trace.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from pto.language.control import after_loop, finish
 from pto.language.dtypes import boolean
 from pto.language.location import fail
 from pto.language.scope import Captured
+from pto.language.stepping import stepped, stepped_loop
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.language.types import constant
@@ -36,12 +38,24 @@ def run_while(test: Callable, body: Callable, names: tuple[str, ...],
              for name in names}  # fmt: skip
     while True:
         condition = truth(test(**given))
+        if isinstance(condition, Tensor) and condition.trace.is_stepping:
+            return _step(condition.trace, test, body, given)
         if isinstance(condition, Tensor):
             return _run_traced(condition.trace, test, body, given)
         if not condition:
             return tuple(given.values())
         found = body(**given)
         given = {name: found.get(name, value) for name, value in given.items()}
+
+
+def _step(trace: Trace, test: Callable, body: Callable, given: dict[str, Any]) -> tuple:
+    """The variables behind a `while` that runs in steps."""
+
+    def next_round(entered: dict[str, Any]) -> dict[str, Any] | None:
+        return body(**entered) if trace.steps.value(truth(test(**entered))) else None
+
+    usual = functools.partial(_run_traced, trace, test, body, given)
+    return stepped(trace, usual, lambda: stepped_loop(trace, given, next_round))
 
 
 class Condition:

@@ -77,7 +77,12 @@ class Tensor:
         return len(self._shape)
 
     def __repr__(self) -> str:
-        return f"<traced {self._dtype}[{', '.join(map(str, self._shape))}]>"
+        kind = f"{self._dtype}[{', '.join(map(str, self._shape))}]"
+        if (
+            self.trace.is_stepping and self.trace.open and self.scope is self.trace.scope
+        ):  # it has its values: stepping.py
+            return f"<{kind} {self.trace.steps.value(self)}>"
+        return f"<traced {kind}>"
 
     def __format__(self, form: str) -> str:
         return formatted(self, repr(self), form)

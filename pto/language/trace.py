@@ -41,10 +41,17 @@ class Trace:
         self.hints: Any = None  # in force: tile_hints.py
         self.hints_made: list[tuple] = []
         self.has_numbers = False  # parameters that may turn out to steer: call_numbers.py
+        self.steps: Any = None  # the values, where the function runs in steps: stepping.py
+        self.trials = 0  # tracings in progress of which only errors and types count
 
     @property
     def builder(self) -> _core.GraphBuilder:
         return self.scope.builder
+
+    @property
+    def is_stepping(self) -> bool:
+        """Says whether values are known of what is recorded here."""
+        return self.steps is not None and self.scope.parent is None
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:

@@ -68,18 +68,26 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 
 Shared Evaluation::run(const Shared& inputs) {
   const int64_t before = budget_.elements();
-  check_guards(graph_, symbols_);
+  begin(inputs);
+  advance();
+  Shared outputs;
+  for (const Value v : graph_.outputs()) outputs.push_back(shared(v));
+  budget_.give_back_to(before);
+  return outputs;
+}
+
+void Evaluation::begin(const Shared& inputs) {
   for (const auto& input : inputs) results_.push_back({input});
-  for (size_t i = inputs.size(); i < graph_.nodes().size(); ++i) try {
+}
+
+void Evaluation::advance() {
+  check_guards(graph_, symbols_);
+  for (size_t i = results_.size(); i < graph_.nodes().size(); ++i) try {
       evaluate_node(graph_.nodes()[i]);
     } catch (const Error& error) {
       const auto& locations = graph_.nodes()[i].locations;
       throw error.at(locations.empty() ? "" : text(locations[0]));
     }
-  Shared outputs;
-  for (const Value v : graph_.outputs()) outputs.push_back(shared(v));
-  budget_.give_back_to(before);
-  return outputs;
 }
 
 void Evaluation::evaluate_node(const Node& node) {

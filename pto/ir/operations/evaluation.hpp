@@ -52,6 +52,9 @@ class Evaluation {
 
   // The inputs have been counted. Errors name the user's line.
   Shared run(const Shared& inputs);
+  // The same in steps, for a graph that grows: begin() once, then advance() to its newest node.
+  void begin(const Shared& inputs);
+  void advance();
 
   // --- what operations use -----------------------------------------------------------------------
   bool with_bounds() const { return with_bounds_; }
