@@ -157,11 +157,13 @@ def models(dev: ModuleType) -> int:
 
 
 def site(dev: ModuleType) -> int:
-    """The studio's pages in Debian's chromium."""
+    """The studio's pages in Debian's chromium, and the lessons as notebooks."""
     dev.APT.update({"/usr/bin/chromium": "chromium", "/usr/bin/chromedriver": "chromium-driver"})
     dev.debian_packages()
-    dev.pip("pages")
-    return dev.shown([dev.PYTHON, "-m", "pytest", *ROOT.glob("tests/test_studio*.py")])
+    for group in ("pages", "notebooks"):
+        dev.pip(group)
+    files = [*ROOT.glob("tests/test_studio*.py"), "tests/test_notebooks.py"]
+    return dev.shown([dev.PYTHON, "-m", "pytest", *files])
 
 
 def test(dev: ModuleType, arguments: list[str]) -> int:
