@@ -8,15 +8,16 @@ import pto
 
 
 @pto.jit
-def softmax(x):
+def softmax(x: pto.Tensor) -> pto.Tensor:
     e = pto.exp(x - pto.amax(x, -1, keepdim=True))
     return e / pto.sum(e, -1, keepdim=True)
 
 
 @pto.jit
-def masked_softmax(x, mask, *, scale=1.0):
+def masked_softmax(x: pto.Tensor, mask: pto.Tensor, *, scale: float = 1.0) -> pto.Tensor:
     """Constants such as `scale` are compiled in; a bool tensor chooses, instead of an `if`."""
-    return softmax(pto.where(mask, x * scale, -1e9))
+    y: pto.Tensor = softmax(pto.where(mask, x * scale, -1e9))
+    return y
 
 
 # torch in, torch out: compiled on the first call, cached on disk, any size after that.

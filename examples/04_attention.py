@@ -13,10 +13,13 @@ import torch
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 import pto
+from pto import Tensor
 
 
 @pto.jit
-def attend(q, keys, values, table, lengths, out):  # q[b, g, r, d] keys[pages, 128, g, d]
+def attend(
+    q: Tensor, keys: Tensor, values: Tensor, table: Tensor, lengths: Tensor, out: Tensor
+) -> None:  # q[b, g, r, d] keys[pages, 128, g, d]
     page, scale = keys.shape[1], 1 / math.sqrt(128)
     for i in pto.loop(q.shape[0]):
         n = lengths[i]
@@ -34,7 +37,8 @@ def attend(q, keys, values, table, lengths, out):  # q[b, g, r, d] keys[pages, 1
 
 
 @pto.jit
-def layer(x, w: pto.Constant, w_scale, gamma):  # bf16[t, k], i8[k, n], f32[n], bf16[k]
+def layer(x: Tensor, w: pto.Constant, w_scale: Tensor, gamma: Tensor) -> Tensor:
+    # bf16[t, k], i8[k, n], f32[n], bf16[k]
     h = pto.rms_norm(x, gamma)
     s = 127.0 / pto.amax(pto.abs(h.float()), -1, keepdim=True)
     q = pto.cast(pto.round(h.float() * s), pto.i8, saturate=True)

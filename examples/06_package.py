@@ -9,14 +9,17 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 import pto
 
+Matrix = Annotated[pto.Tensor, pto.Tensor[pto.DYN, pto.DYN, pto.f32]]
+
 
 @pto.jit
-def normalised(x: pto.Tensor[pto.DYN, pto.DYN, pto.f32], eps=1e-6):
+def normalised(x: Matrix, eps: float = 1e-6) -> pto.Tensor:
     return x / pto.sqrt(pto.mean(x * x, -1, keepdim=True) + eps)
 
 
@@ -37,7 +40,7 @@ def main() -> None:
     pto.package({normalised: (x,), pto.ops.gelu: (x,)}, folder / "kernels.pto", "portable,avx2")
     root = str(Path(pto.__file__).resolve().parent.parent)
     env = {**os.environ, "PATH": "", "PYTHONPATH": root, "PTO_CACHE_DIR": str(folder / "none")}
-    command = [sys.executable, "-c", CHILD, folder / "kernels.pto"]
+    command = [sys.executable, "-c", CHILD, str(folder / "kernels.pto")]
     subprocess.run(command, env=env, check=True)
 
 

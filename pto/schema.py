@@ -7,9 +7,12 @@ values = bound("add", "add(Tensor x, Tensor y) -> Tensor", arguments, (x,), {"y"
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pto.errors import InvalidType, InvalidValue
+
+if TYPE_CHECKING:
+    import inspect
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,29 @@ class Signature:
     def is_bounded(self) -> bool:
         """Says whether a result has a size that is known only after the kernel ran."""
         return any(output.is_bounded for output in self.outputs)
+
+
+_PYTHON_TYPES = {"int": int, "SymInt": int, "float": float, "bool": bool, "str": str,
+                 "int[]": Sequence[int], "Tensor[]": Sequence[Any]}  # fmt: skip
+
+
+def signature_of(arguments: Sequence[Argument]) -> "inspect.Signature":
+    """The signature of a call as Python has it, for help() and completion; arrays are Any."""
+    import inspect  # costs more than all of this file
+
+    def parameter(a: Argument) -> inspect.Parameter:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        kind = inspect.Parameter.KEYWORD_ONLY if a.keyword_only else kind
+        default = a.default if a.has_default else inspect.Parameter.empty
+        found: Any = _PYTHON_TYPES.get(a.kind, Any)
+        found = found | None if a.optional and found is not Any else found
+        return inspect.Parameter(a.name, kind, default=default, annotation=found)
+
+    parameters = [*map(parameter, arguments)]
+    if all(a.name != "out" for a in arguments):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter("out", kind, default=None, annotation=Any))
+    return inspect.Signature(parameters, return_annotation=Any)
 
 
 def bound(

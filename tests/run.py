@@ -157,12 +157,12 @@ def models(dev: ModuleType) -> int:
 
 
 def site(dev: ModuleType) -> int:
-    """The studio's pages in Debian's chromium, and the lessons as notebooks."""
+    """The studio's pages in Debian's chromium, the lessons as notebooks, and type checkers."""
     dev.APT.update({"/usr/bin/chromium": "chromium", "/usr/bin/chromedriver": "chromium-driver"})
     dev.debian_packages()
-    for group in ("pages", "notebooks"):
+    for group in ("pages", "notebooks", "types"):
         dev.pip(group)
-    files = [*ROOT.glob("tests/test_studio*.py"), "tests/test_notebooks.py"]
+    files = [*ROOT.glob("tests/test_studio*.py"), "tests/test_notebooks.py", "tests/test_types.py"]
     return dev.shown([dev.PYTHON, "-m", "pytest", *files])
 
 

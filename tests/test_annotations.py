@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What parameters, local tensors and the slides' spellings declare."""
 
+from typing import Annotated
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,16 @@ def test_constant_marks_a_parameter_and_its_input():
 
     assert product.constant_parameters == ("w",)
     assert "%w: f32[2, s3] !constant=[1]" in str(product.trace(X[0], X[0].T.copy()))
+
+
+@pto.jit
+def annotated(x: Annotated[pto.Tensor, pto.Tensor[pto.DYN, 2]], w: Annotated[int, pto.Constant]):
+    return x @ w
+
+
+def test_annotated_says_what_its_own_forms_say():
+    assert annotated.constant_parameters == ("w",)
+    assert "%x: f32[s0, 2]" in str(annotated.trace(X[0], X[0].T.copy()))
 
 
 def fixed(x: pto.Tensor[pto.DYNAMIC, 3, 2], y: pto.Tensor[..., pto.f32] = None, n: int = 1):

@@ -137,10 +137,11 @@ def annotations_of(function: types.FunctionType) -> dict[str, TensorType]:
     for name, given in getattr(function, "__annotations__", {}).items():
         if isinstance(given, str):
             given = _evaluated(function, given)
-        if isinstance(given, TensorType):
-            found[name] = given
-        elif given is Constant:
-            found[name] = TensorType(is_constant=True)
+        for one in (given, *getattr(given, "__metadata__", ())):  # of typing.Annotated
+            if isinstance(one, TensorType):
+                found[name] = one
+            elif one is Constant:
+                found[name] = TensorType(is_constant=True)
     return found
 
 

@@ -51,7 +51,7 @@ Thread safety: definitions belong to one thread at a time; operators may be call
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
@@ -70,7 +70,10 @@ from pto.language.location import describe
 from pto.language.redefinition import chain, replaced, times_replaced
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
-from pto.schema import Argument, Signature, bound
+from pto.schema import Argument, Signature, bound, signature_of
+
+if TYPE_CHECKING:
+    import inspect
 
 
 class Operator(Signature, _core.Callable):
@@ -100,6 +103,10 @@ class Operator(Signature, _core.Callable):
         """True if a tensor of this type variable, or type -1 - DType, may be floating point."""
         names = self.types[variable] if variable >= 0 else [self._output_type(variable)]
         return any(dtype(name).is_float for name in names)
+
+    @property
+    def __signature__(self) -> "inspect.Signature":
+        return signature_of(self.arguments)
 
     @property
     def by_name(self) -> dict[str, Argument]:

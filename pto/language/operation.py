@@ -13,13 +13,14 @@ other annotations.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 from pto.errors import InvalidType
 from pto.language.arguments import TRACED, classify
 from pto.language.location import describe, fail
 from pto.language.tensor import Tensor
 
+Result = TypeVar("Result")
 _TAKES_MORE = 0x04  # code flag: *args
 _compiled: Callable[[Callable], Callable] | None = None
 _SENTENCES = {
@@ -33,7 +34,7 @@ _SENTENCES = {
 }
 
 
-def operation(function: Callable) -> Callable:
+def operation(function: Callable[..., Result]) -> Callable[..., Result]:
     """Wraps a function of the language: checks by annotations, and calls on arrays."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -61,10 +62,10 @@ def compile_with(compiled: Callable[[Callable], Callable]) -> Callable:
     return compiled
 
 
-def method(*names: str) -> Callable:
+def method(*names: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Makes a function also a method of Tensor: under its own name, or under these."""
 
-    def attach(function: Callable) -> Callable:
+    def attach(function: Callable[..., Result]) -> Callable[..., Result]:
         checked = operation(function)
         for name in names or (function.__name__,):
             setattr(Tensor, name, checked)

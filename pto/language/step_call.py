@@ -29,7 +29,9 @@ def step_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
     arrays = [
         value for value, about in zip(bound(jit, args, kwargs), tensors, strict=True) if about
     ]
-    packed = [pack(value, about[0]) for value, about in zip(arrays, filter(None, tensors))]
+    packed = [
+        pack(value, about[0]) for value, about in zip(arrays, filter(None, tensors), strict=True)
+    ]
     if tensors[0] is None and jit.is_object(0, constants[0]):
         constants = [watched(constants[0], jit.reads[type(constants[0])]), *constants[1:]]
 
