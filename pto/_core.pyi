@@ -391,7 +391,10 @@ def memory_stats() -> dict[str, int]:
 
 def reset_peak_live_bytes() -> None: ...
 def set_weight_check(name: str) -> None:
-    """sampled, compared or never; see operators/weights.hpp."""
+    """sampled, compared, never or trusted; see operators/weights.hpp."""
+
+def exchange_thread_weight_check(name: str | None) -> str | None:
+    """Sets the check of this thread alone, None: that of the process; returns the one before."""
 
 def weight_check() -> str: ...
 def forget_weights(address: int, bytes: int) -> int:

@@ -59,7 +59,7 @@ BUDGETS = {
     "language": 11180,
     "launch": 6510,
     "models": 2500,
-    "operators": 3300,
+    "operators": 3320,
     "ops": 5167,
     "passes": 2680,
     "pto": 1740,

@@ -4,6 +4,7 @@
 import subprocess
 import sys
 
+import pto.torch
 import pytest
 import torch
 import torch.nn.functional as F
@@ -181,6 +182,46 @@ def test_a_change_of_weights_is_seen_at_the_next_call(change):
         after = run(ids)
         assert not torch.equal(before, after)
         assert_same(after, model(ids), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not pto.torch.has_cpp_gradients(), reason="python -m pto adapters build torch")
+@pytest.mark.parametrize(
+    ("option", "sees_one_element", "sees_all", "said"),
+    [
+        ("checked", False, True, "but for writes of a few elements"),
+        ("hashed", True, True, "every change of a weight is seen"),
+        ("trusted", False, False, "weights are trusted"),
+    ],
+)
+def test_the_option_weights_says_which_changes_in_place_are_seen(
+    option, sees_one_element, sees_all, said
+):
+    model, ids = Mixed(64).eval().requires_grad_(False), torch.randint(0, 20, (2, 3))
+    run = compiled(model, options={"weights": option})
+    packed = pto.memory()["packed_weights"]
+    for _ in range(4):
+        before = run(ids)
+    assert pto.memory()["packed_weights"] > packed
+    model.out.weight.data[7, 9] += 3  # counted by nobody, and no sample
+    assert torch.equal(run(ids), before) != sees_one_element
+    model.out.weight.mul_(3)
+    assert torch.equal(run(ids), before) != sees_all
+    assert said in str(pto.torch.explain(run, ids))
+    pto.repack(model.out.weight)
+    assert_same(run(ids), model(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_the_check_of_a_graph_ends_with_its_run():
+    from pto import _core
+
+    def model(i, w):
+        return F.embedding(i, w) * 2
+
+    run = compiled(model, options={"weights": "trusted"})
+    run(torch.tensor([1]), weight := torch.randn(4, 3))
+    with pytest.raises(Exception, match="position 7"):
+        run(torch.tensor([7]), weight)
+    assert _core.exchange_thread_weight_check(None) is None
 
 
 def test_gradients_are_those_of_eager():

@@ -42,6 +42,7 @@ CASES = {
     "gaps": (lambda x: (x * 2, x.sum(0), F.layer_norm(x, (2,))), randn(4, 6)[::2, ::3]),
     "repeats": (lambda x: (x * 2, x.sum(0)), randn(1, 6).expand(4, 6)),
     "empty": (lambda x: (x * 2, x.sum(), x.sum(0), x.reshape(0, 2)), (0, 4)),
+    "as large as": (lambda x: (x + 1, torch.ones_like(x + 1), -torch.full_like(x * 2, 3)), (3, 4)),
     "numbers": (lambda x, s: (x * s, s + 1, x.sum() * s, s.expand(3) * 2), (3,), torch.tensor(2.5)),
     "wide number": (lambda x, s: x * s, (3,), torch.tensor(2.5, dtype=torch.float64)),
     "half": (lambda x: (x * 2 + 1, x.softmax(-1), x.float().mean(-1)), randn(3, 4).half()),

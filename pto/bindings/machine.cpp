@@ -2,8 +2,11 @@
 // The machine, threads and memory for Python.
 #include "pto/base/machine.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "pto/abi/precision.h"
@@ -31,17 +34,31 @@ nb::dict stats() {
 }
 
 // In the order of WeightCheck.
-constexpr const char* kWeightChecks[] = {"sampled", "compared", "never"};
+constexpr const char* kWeightChecks[] = {"sampled", "compared", "never", "trusted"};
+
+std::optional<WeightCheck> weight_check_of(const std::optional<std::string>& name) {
+  for (size_t i = 0; name && i < std::size(kWeightChecks); ++i) {
+    if (*name == kWeightChecks[i]) return static_cast<WeightCheck>(i);
+  }
+  return std::nullopt;
+}
 
 void bind_weights(nb::module_& m) {
   m.def(
       "set_weight_check",
       [](const std::string& name) {
-        for (int i = 0; i < 3; ++i) {
-          if (name == kWeightChecks[i]) return set_weight_check(static_cast<WeightCheck>(i));
-        }
+        if (const auto found = weight_check_of(name)) set_weight_check(*found);
       },
-      "name"_a, "sampled, compared or never; see operators/weights.hpp.");
+      "name"_a, "sampled, compared, never or trusted; see operators/weights.hpp.");
+  m.def(
+      "exchange_thread_weight_check",
+      [](const std::optional<std::string>& name) -> std::optional<std::string> {
+        const auto before = exchange_thread_weight_check(weight_check_of(name));
+        if (!before) return std::nullopt;
+        return kWeightChecks[static_cast<int>(*before)];
+      },
+      "name"_a.none(),
+      "Sets the check of this thread alone, None: that of the process; returns the one before.");
   m.def("weight_check", [] { return kWeightChecks[static_cast<int>(weight_check())]; });
   m.def(
       "forget_weights",

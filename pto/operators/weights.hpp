@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "pto/abi/operator.h"
@@ -32,11 +33,15 @@ namespace pto {
 enum class WeightCheck {
   Sampled,   // 64 elements
   Compared,  // all of them, with a copy
-  Never      // no weight is packed
+  Never,     // no weight is packed
+  Trusted    // neither elements nor version: only owner, address, sizes and strides
 };
 
 void set_weight_check(WeightCheck check);
 WeightCheck weight_check();
+
+// Sets the check of this thread alone; null: the one of the process. Returns the one before.
+std::optional<WeightCheck> exchange_thread_weight_check(std::optional<WeightCheck> check);
 
 class PackedWeight;
 

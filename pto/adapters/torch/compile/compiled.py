@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from pto import _core
 from pto.adapters.torch.compile.options import Options
 from pto.adapters.torch.compile.plan import ATEN, Step, name_of, planned
 from pto.adapters.torch.compile.replay import Replay
@@ -17,6 +18,7 @@ from torch import fx
 
 _graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
 _count = 0
+_CHECKS = {"hashed": "compared", "trusted": "trusted"}  # "checked": as pto.config.weights says
 observers: "list[Callable[[CompiledGraph, list], list]]" = []  # run graphs in their own way
 
 
@@ -73,9 +75,10 @@ class CompiledGraph:
 
 def _guarded(graph: CompiledGraph) -> Any:
     """The function of a graph; an error in a step names the model's line."""
-    function = graph.function
+    function, check = graph.function, _CHECKS.get(graph.options.weights)
 
     def run(args: list) -> list:
+        before = _core.exchange_thread_weight_check(check) if check else None
         try:
             if observers:
                 return observers[-1](graph, args)
@@ -83,6 +86,9 @@ def _guarded(graph: CompiledGraph) -> Any:
         except Exception as error:
             _name_line(graph, error)
             raise
+        finally:
+            if check:
+                _core.exchange_thread_weight_check(before)
 
     run.graph = graph
     return run

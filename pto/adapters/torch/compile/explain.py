@@ -20,6 +20,12 @@ from pto.adapters.torch.compile.compiled import CompiledGraph, line_of, observer
 from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
 from torch._dynamo.utils import counters
 
+_CHANGES = {
+    "checked": "changes of weights are seen, but for writes of a few elements through .data or a "
+    "NumPy view: pto.repack(w), or the option weights='hashed'",
+    "hashed": "every change of a weight is seen: each call reads all its bytes",
+    "trusted": "weights are trusted: no change in place is seen, unless pto.repack(w) tells of it",
+}  # fmt: skip
 _REDUCING = ("mm", "sum", "mean", "softmax", "conv", "norm", "attention", "cumsum", "prod", "var")
 
 
@@ -50,6 +56,7 @@ class ShownGraph:
     kind: str
     steps: tuple[ShownStep, ...]
     source: str
+    weights: str = "checked"  # the option
 
     @cached_property
     def has_our_bits(self) -> bool:
@@ -89,8 +96,7 @@ class Explanation:
         breaks = "; ".join(self.breaks) or "no breaks"
         lines = [f"{count} graph{'s' if count != 1 else ''}, {breaks}", *map(str, self.graphs)]
         packed = f"packed weights {self.packed_bytes / 1e6:.1f} MB"
-        seen = ("changes of weights are seen, but for writes of a few elements through .data or a "
-                "NumPy view: pto.repack(w), or pto.config.weights = 'compared'")  # fmt: skip
+        seen = " ".join(dict.fromkeys(_CHANGES[graph.weights] for graph in self.graphs))
         share = f"{100 * self.share_of_aten():.1f} % of the time in ATen"
         return "\n".join([*lines, f"{packed}; {share}; recompiled {self.recompilations} times",
                           seen])  # fmt: skip
@@ -135,7 +141,9 @@ def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation
 
         results = run_observed(given, note)
         steps = [_shown(graph, step, times.get(at, 0.0)) for at, step in enumerate(graph.steps)]
-        shown.append(ShownGraph(graph.kind, tuple(steps), graph.replay.source))
+        shown.append(
+            ShownGraph(graph.kind, tuple(steps), graph.replay.source, graph.options.weights)
+        )
         return results
 
     with observed(see):

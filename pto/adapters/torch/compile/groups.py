@@ -66,6 +66,7 @@ def _leaves(value: fx.Node, inside: set[fx.Node], of: Translation) -> bool:
     return any(
         _leaves(user, inside, of) if of.is_lazy(user) else user not in inside
         for user in value.users
+        if not of.is_made(user)
     )
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from pto.errors import InvalidValue
 
-CHOICES = {  # precision bf16, bits free and weights trusted are to come
+CHOICES = {  # precision bf16 is to come
     "precision": ("f32",),
     "bits": ("fixed",),
     "fallback": ("aten", "error"),
-    "weights": ("checked",),
+    "weights": ("checked", "hashed", "trusted"),
 }
 MODES = (None, "default", "reduce-overhead")
 

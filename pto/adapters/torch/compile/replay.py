@@ -29,7 +29,12 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 _METHODS = {"view": "view", "permute": "permute", "expand": "expand", "unsqueeze": "unsqueeze",
             "transpose.int": "transpose", "_unsafe_view": "view"}  # fmt: skip
+_LIKE = {"full_like": None, "ones_like": 1, "zeros_like": 0}
 _NAME = re.compile(r"\b[vmz]\d+\b")
+
+
+def _is_like(node: fx.Node) -> bool:
+    return overload_of(node) in _LIKE
 
 
 def with_strides(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
@@ -39,6 +44,13 @@ def with_strides(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) 
         return x.as_strided(sizes, strides)
     made = torch.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
     return made.copy_(x)
+
+
+def filled(
+    sizes: Sequence[int], strides: Sequence[int], value: float, dtype: torch.dtype
+) -> torch.Tensor:
+    """A tensor of one number with these strides."""
+    return torch.empty_strided(sizes, strides, dtype=dtype).fill_(value)
 
 
 def _definition(head: str, lines: Sequence[str]) -> str:
@@ -54,6 +66,7 @@ class Replay:
         self.graph, self.module, self.of, self.steps = graph, module, of, steps
         self.space: dict[str, Any] = {
             "torch": torch, "math": __import__("math"), "with_strides": with_strides,
+            "filled": filled,
         }  # fmt: skip
         self.lines: list[str] = []
         self.step_of_line: dict[int, Step] = {}
@@ -159,9 +172,18 @@ class Replay:
             self.lines.append(f"{name} = {self.value(node.args[0])}[{node.args[1]}]")
         else:
             assert self.of.is_lazy(node), f"{node} has no value yet"
-            self.lines.append(f"{name} = {self._call(node)}")
+            text = self._like(node) if _is_like(node) else self._call(node)
+            self.lines.append(f"{name} = {text}")
         self.known.add(name)
         return name
+
+    def _like(self, node: fx.Node) -> str:
+        """A tensor of one number, as large as one that perhaps no step makes."""
+        promise, name = self.of.promise(node), overload_of(node)
+        sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
+        value = self._text(node.args[1]) if name == "full_like" else str(_LIKE[name])
+        dtype = self._constant(node.meta["val"].dtype)
+        return f"filled([{sizes}], [{strides}], {value}, {dtype})"
 
     def in_memory(self, node: fx.Node) -> str:
         """The name of a value whose axes stand in the order of memory."""

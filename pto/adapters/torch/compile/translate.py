@@ -82,8 +82,14 @@ class Translation:
         row = self.row(node)
         return row is not None and row.kind in LAZY and self.refusal(node) is None
 
+    def is_made(self, node: fx.Node) -> bool:
+        """Says whether a node is lazy and reads no element, if perhaps the sizes of a tensor."""
+        return self.is_lazy(node) and not is_part(node) and self.row(node).kind is Kind.MAKE
+
     def bases(self, node: fx.Node) -> Iterator[fx.Node]:
         """The values from which a node, if it is lazy, and else which it, computes."""
+        if self.is_made(node):
+            return
         if is_part(node) and self.is_lazy(node):
             yield from self.bases(node.args[0])
         elif self.is_lazy(node):
@@ -190,8 +196,9 @@ class Building:
         """Records a node; its value, with the types that the graph promises."""
         row = self.of.row(node)
         out = self._out(node.meta["val"])
-        args = [self._argument(one) for one in node.args]
-        kwargs = {name: self._argument(one) for name, one in node.kwargs.items()}
+        argument = self._argument_of_made if row.kind is Kind.MAKE else self._argument
+        args = [argument(one) for one in node.args]
+        kwargs = {name: argument(one) for name, one in node.kwargs.items()}
         if row.promotes:
             args, kwargs = self._promoted(node, out, args, kwargs)
         found = row.build(out, *args, **kwargs)
@@ -217,6 +224,11 @@ class Building:
         if isinstance(value, list | tuple):
             return [self._argument(one) for one in value]
         return value
+
+    def _argument_of_made(self, value: Any) -> Any:
+        """As _argument(), with None for a tensor, of which only the sizes count."""
+        is_tensor = isinstance(value, fx.Node) and not is_symbolic(value)
+        return None if is_tensor else self._argument(value)
 
     def _promoted(self, node: fx.Node, out: Out, args: list, kwargs: dict) -> tuple[list, dict]:
         """The arguments with the element type in which PyTorch computes."""

@@ -116,9 +116,18 @@ class _Values:
             return found.double() if self.wide and found.is_floating_point() else found
         return self.compute(node)
 
+    def _of_size(self, node: fx.Node) -> Any:
+        """A tensor as large as the value of a node, which perhaps no step makes."""
+        if is_symbolic(node):
+            return self.number(node)
+        space, promise = {**self.graph.replay.space, **self.names}, self.graph.of.promise(node)
+        sizes = [eval(text_of(size), space) for size in promise.shape]  # noqa: S307 our own text
+        return torch.empty(sizes, dtype=promise.fake.dtype)
+
     def compute(self, node: fx.Node) -> Any:
         """Runs a node in ATen."""
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), self.value)
+        argument = self._of_size if self.graph.of.is_made(node) else self.value
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), argument)
         if self.wide and isinstance(kwargs.get("dtype"), torch.dtype):
             is_float = kwargs["dtype"].is_floating_point
             kwargs = {**kwargs, "dtype": torch.float64 if is_float else kwargs["dtype"]}
