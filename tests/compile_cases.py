@@ -19,15 +19,21 @@ def leaves(value):
     return [value]
 
 
-def below_dynamo(function, *args, symbolic=False):
-    """The compiled graph of a function without mutations, as AOTAutograd would hand it over."""
+def captured(function, *args, symbolic=False):
+    """The graph of a function without mutations, as AOTAutograd would hand it over."""
     mode = "symbolic" if symbolic else "fake"
     with torch.no_grad():
-        made = make_fx(
+        return make_fx(
             torch.func.functionalize(function), decompositions(), tracing_mode=mode,
             _error_on_data_dependent_ops=False,
         )(*args)  # fmt: skip
-    return CompiledGraph("inference", Options(), made, set())
+
+
+def below_dynamo(function, *args, symbolic=False):
+    """The compiled form of that graph."""
+    return CompiledGraph(
+        "inference", Options(), captured(function, *args, symbolic=symbolic), set()
+    )
 
 
 def run(graph, *args):
@@ -56,4 +62,4 @@ def kinds(graph):
     return [step.kind for step in graph.steps]
 
 
-__all__ = ["assert_same", "below_dynamo", "kinds", "leaves", "run"]
+__all__ = ["assert_same", "below_dynamo", "captured", "kinds", "leaves", "run"]

@@ -42,7 +42,8 @@ CASES = {
     "gaps": (lambda x: (x * 2, x.sum(0), F.layer_norm(x, (2,))), randn(4, 6)[::2, ::3]),
     "repeats": (lambda x: (x * 2, x.sum(0)), randn(1, 6).expand(4, 6)),
     "empty": (lambda x: (x * 2, x.sum(), x.sum(0), x.reshape(0, 2)), (0, 4)),
-    "as large as": (lambda x: (x + 1, torch.ones_like(x + 1), -torch.full_like(x * 2, 3)), (3, 4)),
+    "as large as": (lambda x: (x + 1, torch.ones_like(x + 1), -torch.full_like(x * 2, 3)),
+                    (3, 4)),
     "numbers": (lambda x, s: (x * s, s + 1, x.sum() * s, s.expand(3) * 2), (3,), torch.tensor(2.5)),
     "wide number": (lambda x, s: x * s, (3,), torch.tensor(2.5, dtype=torch.float64)),
     "half": (lambda x: (x * 2 + 1, x.softmax(-1), x.float().mean(-1)), randn(3, 4).half()),
@@ -108,6 +109,40 @@ def test_a_graph_equals_eager_in_values_types_and_strides(name, symbolic):
     graph = below_dynamo(function, *args, symbolic=symbolic)
     for _ in range(2):  # the second call runs what the first one made
         assert_same(run(graph, *args), function(*args))
+
+
+ROUNDED = (
+    F.softplus, F.logsigmoid, F.celu, torch.sinc, lambda x: torch.lerp(x, x * 2, 0.3),
+    lambda x: torch.addcmul(x, x, x, value=0.3), lambda x: torch.hypot(x, x + 1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ROUNDED)
+def test_formulas_of_several_operations_round_bf16_once(function):
+    torch.manual_seed(0)
+    x = randn(40, 30).bfloat16()
+    graph = below_dynamo(lambda x: function(x), x)
+    exact, eager, (found,) = function(x.double()), function(x), run(graph, x)
+    assert ATEN not in kinds(graph)
+    assert (found.double() - exact).abs().max() <= (eager.double() - exact).abs().max()
+
+
+def test_positions_beside_floats_keep_their_type():
+    x, at = randn(5, 4), torch.tensor([[3], [0], [2], [1], [3]])
+    graph = below_dynamo(lambda x, at: x.gather(1, at) * 2, x, at)
+    assert kinds(graph) == ["program"]
+    assert_same(run(graph, x, at), x.gather(1, at) * 2)
+
+
+def test_random_numbers_are_those_of_eager():
+    def function(x):
+        return torch.bernoulli(x), F.rrelu(-x, training=True), F.dropout(x, 0.4)
+
+    graph = below_dynamo(function, x := torch.rand(50))
+    torch.manual_seed(5)
+    found = run(graph, x)
+    torch.manual_seed(5)
+    assert_same(found, function(x))
 
 
 def test_a_graph_of_symbols_runs_other_sizes_without_compiling(monkeypatch):

@@ -21,6 +21,11 @@ def to_copy(out: Out, x: Tensor, **options: Any) -> Tensor:
     return cast(x, out.dtype)
 
 
+@row(Kind.COPY, "prims::convert_element_type")
+def convert(out: Out, x: Tensor, dtype: Any) -> Tensor:
+    return to_copy(out, x)
+
+
 @row(Kind.COPY, "clone", "lift_fresh_copy", "lift_fresh")
 def clone(out: Out, x: Tensor, memory_format: Any = None) -> Tensor:
     return x

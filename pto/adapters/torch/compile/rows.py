@@ -9,15 +9,19 @@ A formula takes `out`, the promised result (an Out), and the arguments of the ov
 traced tensors in the places of tensors and sizes of programs in those of SymInts.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import torch
 from pto.adapters.torch.compile.sizes import NotExpressible
 from pto.aten import table as _aten_table  # noqa: F401 fills the rows
 from pto.aten.rows import ROWS as FORMULAS
 from pto.aten.rows import Row as Formula
+from pto.aten.rows import rounded
+from pto.language.tensor import Tensor
 
 
 class Kind(Enum):
@@ -76,8 +80,37 @@ def row(kind: Kind, *overloads: str, **options: Any) -> Callable[[Callable], Cal
     return add
 
 
-def _of(formula: Formula) -> Callable[..., Any]:
-    return lambda out, *args, **kwargs: formula.formula(*args, **kwargs)
+@functools.cache
+def arguments_of(overload: str) -> dict[str, Any]:
+    """The names of an overload's arguments in order, each with its default, None where it has
+    none."""
+    packet, _, name = overload.partition(".")
+    schema = getattr(getattr(torch.ops.aten, packet), name or "default")._schema
+    return {a.name: a.default_value if a.has_default_value() else None for a in schema.arguments}
+
+
+def _of(formula: Formula, overload: str) -> Callable[..., Any]:
+    """The formula of a row of ATen's surface under the row's own conditions: numbers and shapes
+    that it does not take, arguments that change no result, one rounding of f16 and bf16."""
+    known = arguments_of(overload)
+
+    def build(out: Out, *args: Any, **kwargs: Any) -> Any:
+        values = known | dict(zip(known, args, strict=False)) | kwargs
+        why = formula.unless(values) if formula.unless else None
+        only(not why, str(why))
+        values = formula.given(values) if formula.given else values
+        given = {n: values[n] for n in formula.parameters if n in values and n != "out"}
+        for name in values.keys() - given.keys() - {*formula.ignored}:
+            is_default = not isinstance(values[name], Tensor) and values[name] == known.get(name)
+            only(is_default, f"an argument {name}")
+
+        def named(*tensors: Any) -> Any:
+            return formula.formula(**dict(zip(given, tensors, strict=True)))
+
+        is_wide = formula.widens and bool(formula.ulp)
+        return rounded(named, *given.values()) if is_wide else named(*given.values())
+
+    return build
 
 
 _SUMS = (
@@ -96,5 +129,7 @@ def row_of(overload: str) -> Row | None:
     found = TABLE.get(overload)
     if found is None and overload in FORMULAS:
         kind = Kind.REDUCE if overload in _SUMS else Kind.POINT
-        found = TABLE[overload] = Row(kind, _of(FORMULAS[overload]), promotes=kind is Kind.POINT)
+        found = TABLE[overload] = Row(
+            kind, _of(FORMULAS[overload], overload), promotes=kind is Kind.POINT
+        )
     return found

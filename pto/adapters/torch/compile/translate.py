@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from pto import language as tile
 from pto.adapters.torch.compile import formulas, movement  # noqa: F401 fill the table
-from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, row_of
+from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, row_of
 from pto.adapters.torch.compile.sizes import (
     NotExpressible,
     dim_of,
@@ -38,8 +38,10 @@ LAZY = (Kind.VIEW, Kind.MAKE)
 
 
 def overload_of(node: fx.Node) -> str | None:
-    """The overload of ATen that a node calls: "add.Tensor"; None for any other."""
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
+    """The overload of ATen that a node calls: "add.Tensor"; "prims::NAME"; None for any other."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    if node.target.namespace not in ("aten", "prims"):
         return None
     return node.target.name().removeprefix("aten::")
 
@@ -232,7 +234,10 @@ class Building:
 
     def _promoted(self, node: fx.Node, out: Out, args: list, kwargs: dict) -> tuple[list, dict]:
         """The arguments with the element type in which PyTorch computes."""
-        flat = [a for a in (*node.args, *node.kwargs.values()) if a is not None]
+        formula, names = FORMULAS.get(overload_of(node)), arguments_of(overload_of(node))
+        apart = formula.others if formula is not None else ()  # conditions, positions
+        named = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        flat = [a for name, a in named.items() if a is not None and name not in apart]
         given = [a.meta["val"] if isinstance(a, fx.Node) else a for a in flat]
         given = [a for a in given if isinstance(a, torch.Tensor | int | float | torch.SymInt)]
         _, common = elementwise_dtypes(
@@ -241,15 +246,15 @@ class Building:
         name = str(common).removeprefix("torch.")
         if out.dtype.is_float and not common.is_floating_point:
             name = out.dtype.long_name
-        formula = FORMULAS.get(overload_of(node))
         if formula is not None and name not in formula.types:
             raise NotExpressible(f"there is no formula for {name}")
         kind = tile.dtype(name)
 
-        def typed(value: Any) -> Any:
-            return cast(value, kind) if isinstance(value, Tensor) else value
+        def typed(of: str, value: Any) -> Any:
+            return cast(value, kind) if isinstance(value, Tensor) and of not in apart else value
 
-        return [typed(a) for a in args], {n: typed(v) for n, v in kwargs.items()}
+        typed_args = [typed(n, a) for n, a in zip(names, args, strict=False)]
+        return typed_args, {n: typed(n, v) for n, v in kwargs.items()}
 
 
 def arranged(x: Tensor, order: Sequence[int]) -> Tensor:
