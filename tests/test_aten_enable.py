@@ -70,6 +70,7 @@ def test_what_a_row_refuses_runs_pytorchs_kernel(calls):
         lambda: torch.exp(x.to(torch.complex64)),
         lambda: torch.add(x, x.to(torch.float16)),
         lambda: torch.mul(x, 2),
+        lambda: torch.exp(x.view([1] * 7 + [6, 8])),
         lambda: torch.mul(x.half(), x.bfloat16()),
         lambda: torch.exp(torch.randn(4, generator=torch.Generator().manual_seed(0))[::2]),
     ]
@@ -82,6 +83,8 @@ def test_what_a_row_refuses_runs_pytorchs_kernel(calls):
     assert not any(taken for _, taken in calls)
     with pto.aten.enable(slot=0), pytest.raises(RuntimeError, match="must match the size"):
         torch.add(x, x[:, :3].contiguous())
+    with pto.aten.enable(slot=0), pytest.raises(RuntimeError, match="doesn't match the broadcast"):
+        torch.rand(6, 1).add_(x)
     grown = torch.empty(0)
     with pto.aten.enable(slot=0):
         assert torch.exp(x, out=grown).shape == x.shape

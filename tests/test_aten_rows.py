@@ -7,6 +7,7 @@ forms and special values of every row instead of one in four.
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -115,7 +116,7 @@ def test_every_form_and_layout_of_a_row_has_the_same_bits(name, chosen):
     strided = mapped(given, lambda t: torch.cat([t, t], -1)[..., : t.shape[-1]])
     offset = mapped(given, lambda t: torch.cat([t.flatten()[:1], t.flatten()])[1:].view(t.shape))
     transposed = mapped(given, lambda t: t.mT.contiguous().mT if t.ndim > 1 else t)
-    for values in (strided, offset, transposed):
+    for values in (strided, offset, *[transposed] * row.is_pointwise):
         assert same(overload(name)(**values, slot=0), want)
     in_numpy = mapped(given, lambda t: t.numpy())
     made = several(overload(name)(**in_numpy, slot=0))
@@ -131,6 +132,39 @@ def test_every_form_and_layout_of_a_row_has_the_same_bits(name, chosen):
         assert same(made, want), full
         if record.name.endswith("_"):
             assert made is values["self"]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_results_lie_as_those_of_aten(name, chosen, seed=3):
+    """Random orders of axes, gaps, sizes of 1 and repeated elements."""
+    row, random = chosen, np.random.default_rng(seed)
+    if row.sample is not None or row.overload.startswith("glu"):
+        pytest.skip("its arguments are not of any sizes")
+    kind = "float32" if "float32" in row.types else row.types[0]
+    for turn in range(3):
+        sizes = [int(n) for n in random.choice([1, 2, 3, 4], 4)]
+        axes, is_alike = random.permutation(4), turn == 0
+        gap = 1 if is_alike else int(random.integers(1, 3))
+
+        def laid(t, sizes=sizes, axes=axes, gap=gap, is_alike=is_alike):
+            back = [int(axis) for axis in np.argsort(axes)]
+            whole = t.new_zeros([sizes[axis] * gap for axis in axes]).permute(back)
+            made = whole[tuple(slice(0, n) for n in sizes)]
+            made.copy_(t.flatten()[: made.numel()].view(sizes))
+            return made if is_alike or random.random() < 0.7 else made.contiguous()
+
+        given = mapped(arguments(row, (16, 16), kind), laid)
+        want = several(overload(name)(**given, slot=8))
+        try:
+            got = several(overload(name)(**given, slot=0))
+        except ValueError as error:
+            assert "in other orders" in str(error) and not (is_alike and row.is_pointwise)
+            continue
+        for a, b in zip(got, want, strict=True):
+            steps = [zip(t.shape, t.stride(), strict=True) for t in (a, b)]
+            ours, theirs = ([step for n, step in each if n > 1] for each in steps)
+            assert ours == theirs or not b.numel(), (sizes, axes, gap)
+            assert not a._is_view() and apart(row, given, [a], [b]) <= row.ulp
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -174,6 +208,12 @@ def test_what_a_row_does_not_take_falls_through_with_the_reason():
             pto.aten.add(x, 1, out=out, slot=0)
     with pytest.raises(ValueError, match="shares a part of self"):
         pto.aten.add_(x[:, :3], x[:, 1:], slot=0)
+    with pytest.raises(ValueError, match="differ in broadcast|another size than the result"):
+        pto.aten.add_(torch.rand(3, 1), x, slot=0)
+    with pytest.raises(ValueError, match="self has no axes"):
+        pto.aten.cumsum(torch.tensor(2.0), 0, slot=0)
+    with pytest.raises(ValueError, match="self has more axes than 8"):
+        pto.aten.exp(torch.rand([1] * 9), slot=0)
     with pytest.raises(ValueError, match="no formula for dtype"):
         pto.aten.softmax(x, -1, torch.float64, slot=0)
     assert torch.equal(pto.aten.add(needs, x), needs + x)

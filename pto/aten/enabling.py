@@ -139,7 +139,7 @@ def _run(index: int, values: tuple) -> Any:
     slot = _slots.get(record.full_name)
     for one in ours(record.full_name):
         is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
-        if is_asked and library().fits(record, bound.values):
+        if is_asked and library().fit(record, bound.values):
             return one.run(bound, None)
     return NotImplemented
 

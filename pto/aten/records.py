@@ -134,10 +134,6 @@ class Library(Protocol):
         """PyTorch's refusal of a call as an error of ours."""
         ...
 
-    def fits(self, record: Record, values: Mapping[str, Any]) -> bool:
-        """Whether sizes and types are those of a call, and outputs have the sizes of results."""
-        ...
-
     def fronts(self, run: Callable[[int, tuple], Any]) -> Fronts:
         """The fronts, which call run(index, arguments). Raises Failure where they are not built."""
         ...
@@ -165,8 +161,28 @@ class Library(Protocol):
         """Whether an array can be written where it lies."""
         ...
 
-    def misfits(self, record: Record, values: Mapping[str, Any]) -> bool:
-        """Whether an output of a call has another size than the result, where that is known."""
+    def fit(self, record: Record, values: Mapping[str, Any]) -> bool | None:
+        """Whether what a call writes has the sizes of its results; None: that is not known."""
+        ...
+
+    def strides(self, record: Record, values: Mapping[str, Any]) -> list[tuple[int, ...]] | None:
+        """The strides of the results of a functional call, in elements; None: not known."""
+        ...
+
+    def strides_of(self, value: Any) -> tuple[int, ...]:
+        """The strides of an array, in elements."""
+        ...
+
+    def is_dense(self, value: Any) -> bool:
+        """Whether an array has no gaps and repeats no element, in whatever order of its axes."""
+        ...
+
+    def permuted(self, value: Any, axes: Sequence[int]) -> Any:
+        """A view with axes in another order; axes that it lacks in front have the size 1."""
+        ...
+
+    def relaid(self, value: Any, strides: Sequence[int]) -> Any:
+        """The array itself where it has these strides in elements, or a copy that has them."""
         ...
 
     def shape(self, value: Any) -> tuple[int, ...]:

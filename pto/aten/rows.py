@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pto import _core
 from pto.aten.binding import Bound
 from pto.aten.implementations import Implementation, implement
+from pto.aten.orders import Order, is_pointwise
 from pto.aten.records import Record, library
 from pto.aten.wins import may_win, why_not
 from pto.language.dtypes import dtype, f32
@@ -66,6 +68,11 @@ class Row:
     given: Callable[[Values], dict[str, Any]] | None = None
     sample: Callable[..., dict[str, Any]] | None = None
     base: str = ""  # the overload of which this is another name
+
+    @cached_property
+    def is_pointwise(self) -> bool:
+        """Whether each element of the result depends on those at its place alone."""
+        return is_pointwise(self.base or self.overload)
 
     @property
     def is_compiled(self) -> bool:
@@ -123,7 +130,13 @@ class Row:
             or self._refuses_numbers(bound.record, inputs, kind)
             or (self.unless and self.unless(inputs))
             or self._refuses_places(bound, outputs, inputs, kind)
+            or self._order(bound).refuses()
         )
+
+    def _order(self, bound: Bound) -> Order:
+        outputs = _outputs(bound.record)
+        written = "self" if bound.record.name.endswith("_") else outputs[0] if outputs else ""
+        return Order(bound, self.is_pointwise, bound.values.get(written))
 
     def _kind(self, inputs: Values) -> tuple[str, str | None]:
         """The element type that the tensors of a call have, and why the row does not take it."""
@@ -132,6 +145,10 @@ class Row:
             found = library().dense_type(value)
             if found == "":
                 return "", f"{name} is no dense array of the CPU without gradient"
+            if not library().shape(value) and inputs.get("dim") is not None:
+                return "", f"{name} has no axes"
+            if len(library().shape(value)) > _core.MAX_RANK:
+                return "", f"{name} has more axes than {_core.MAX_RANK}"
             if name not in self.others:
                 types.add(found)
             elif found not in self.others[name]:
@@ -185,24 +202,29 @@ class Row:
                 return f"{name} has no elements, and may have to be resized"
             if any(library().overlap(place, one) for _, one in _arrays(inputs)):
                 return f"{name} shares memory with an input"
-        if outputs and library().misfits(bound.record, bound.values):
-            return "an output has another size than the result"
+        is_written = outputs or bound.record.name.endswith("_")
+        if is_written and library().fit(bound.record, bound.values) is False:
+            return "what it writes has another size than the result"
         return None
 
     def run(self, bound: Bound, like: Any) -> Any:
         """Runs the program into the call's place: an output, the tensor itself, or a new one."""
         values = bound.values if self.given is None else self.given(bound.values)
+        outputs = [bound.values[name] for name in _outputs(bound.record)]
+        lies = self._order(bound)
         given = {n: values[n] for n in self.parameters if n in values and n != "out"}
+        given = given if lies.is_plain else lies.taken(given)
         for name, value in given.items():
             if isinstance(value, list) and self.is_compiled:
                 given[name] = tuple(value)
-        outputs = [bound.values[name] for name in _outputs(bound.record)]
         if bound.record.name.endswith("_"):
             self.in_place_program(**given)
-            return given["self"]
+            return bound.values["self"]
         if not outputs:
-            return self.program(**given)
-        return self.program(**given, out=outputs[0] if len(outputs) == 1 else tuple(outputs))
+            return lies.placed(self.program(**given))
+        places = tuple(map(lies.place, outputs))
+        self.program(**given, out=places[0] if len(places) == 1 else places)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def rounded(formula: Callable[..., Any], *values: Any) -> Any:

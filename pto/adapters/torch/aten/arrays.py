@@ -9,6 +9,7 @@ Results of DLPack arrays are tensors of PyTorch, which are DLPack arrays too. An
 written has to be taken as it lies: why_not_written() says why it is not.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,44 @@ def _somebody_looks_on() -> bool:
 def shape(value: Any) -> tuple[int, ...]:
     """The sizes of an array."""
     return tuple(value.shape) if hasattr(value, "shape") else tuple(tensor(value).shape)
+
+
+def strides_of(value: Any) -> tuple[int, ...]:
+    """Strides in elements."""
+    return tensor(value).stride()
+
+
+def is_dense(value: Any) -> bool:
+    """Whether an array has no gaps and repeats no element, in whatever order of its axes."""
+    return torch.ops.aten.is_non_overlapping_and_dense(tensor(value))
+
+
+def permuted(value: Any, axes: Sequence[int]) -> Any:
+    """A view with axes in another order; axes that it lacks in front have the size 1."""
+    taken = tensor(value)
+    sizes, strides = (
+        [0] * (len(axes) - taken.ndim) + [*of] for of in (taken.shape, taken.stride())
+    )
+    return _view(value, [sizes[axis] or 1 for axis in axes], [strides[axis] for axis in axes])
+
+
+def relaid(value: Any, strides: Sequence[int]) -> Any:
+    """The array itself where it has these strides in elements, or a copy that has them."""
+    taken = tensor(value)
+    if taken.stride() == tuple(strides):
+        return value
+    steps = zip(taken.shape, taken.stride(), strides, strict=True)
+    if not taken.numel() or all(size == 1 or a == b for size, a, b in steps):
+        return _view(value, taken.shape, strides)
+    made = torch.empty_strided(taken.shape, strides, dtype=taken.dtype).copy_(taken)
+    return made if isinstance(value, torch.Tensor) else array(made, "numpy")
+
+
+def _view(value: Any, sizes: Sequence[int], strides: Sequence[int]) -> Any:
+    """The same memory as another array, of which PyTorch does not know that it is a view."""
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        made = tensor(value).as_strided(sizes, strides)
+    return array(made, "numpy") if isinstance(value, np.ndarray) else made
 
 
 def copied(value: Any) -> Any:

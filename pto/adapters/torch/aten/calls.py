@@ -49,7 +49,7 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
 
 def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
     """Runs the kernel; outputs that may not fit get their elements from others that it makes."""
-    if not record.outputs or not shapes.misfit(record, tensors):
+    if shapes.settles(record, tensors):
         return record.handle(**tensors)
     given = {a.name: tensors[a.name] for a in record.outputs}
     fresh = {name: one.new_empty(0) for name, one in given.items()}
@@ -65,7 +65,7 @@ def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
 
 def is_settled(record: Record, values: Mapping[str, Any]) -> bool:
     """Whether calls on tensors with these values need none of the checks of call()."""
-    return not record.outputs or not shapes.misfit(record, values)
+    return shapes.settles(record, values)
 
 
 def flat(values: Mapping[str, Any]) -> Iterator[Any]:

@@ -27,22 +27,27 @@ class Dispatcher:
     call = staticmethod(calls.call)
     is_settled = staticmethod(calls.is_settled)
     refused = staticmethod(calls.refused)
-    fits = staticmethod(shapes.fits)
     fronts = staticmethod(Fronts)
     dense_type = staticmethod(arrays.dense_type)
     overlap = staticmethod(arrays.overlap)
     is_same = staticmethod(arrays.is_same)
     shape = staticmethod(arrays.shape)
     is_contiguous = staticmethod(arrays.is_contiguous)
+    is_dense = staticmethod(arrays.is_dense)
+    strides_of = staticmethod(arrays.strides_of)
+    permuted = staticmethod(arrays.permuted)
+    relaid = staticmethod(arrays.relaid)
     copied = staticmethod(arrays.copied)
     as_tensors = staticmethod(calls.as_tensors)
 
     def is_writable(self, value: Any) -> bool:
         return arrays.why_not_written(value) is None
 
-    def misfits(self, record: Record, values: Mapping[str, Any]) -> bool:
-        tensors = {name: calls.as_tensors(value) for name, value in values.items()}
-        return shapes.misfit(record, tensors, unknown=False)
+    def fit(self, record: Record, values: Mapping[str, Any]) -> bool | None:
+        return shapes.fit(record, {n: calls.as_tensors(value) for n, value in values.items()})
+
+    def strides(self, record: Record, values: Mapping[str, Any]) -> list[tuple[int, ...]] | None:
+        return shapes.strides(record, {n: calls.as_tensors(value) for n, value in values.items()})
 
     def as_numpy(self, value: Any) -> Any:
         return value if arrays.kind(value) == "numpy" else arrays.array(value, "numpy")

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sizes of results before a call: an `out` of another size is refused, not resized.
 
-    if misfit(record, {"self": x, "other": y, "out": z}): ...
+    fit(record, {"self": x, "other": y, "out": z})     # True, False, or None: nobody knows
 
 Sizes come from PyTorch's Meta kernels, which compute no elements. They are kept for the sizes,
 types and strides that a call had; the table is bounded.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from pto.aten.records import Record
 from pto.errors import InvalidValue
+from torch.utils import _pytree
 
 _KEPT = 1024
 # Kernels that give their output the size of the input for a while, which only PyTorch's can take.
@@ -22,26 +24,38 @@ _RESIZE_FIRST = frozenset(
 _known: dict[tuple, tuple | None] = {}  # key of a call: sizes of its outputs; None: not known
 
 
-def misfit(record: Record, values: Mapping[str, Any], unknown: bool = True) -> bool:
-    """Whether an output may have another size than the result: no Meta kernel says that it fits.
+def fit(record: Record, values: Mapping[str, Any]) -> bool | None:
+    """Whether what a call writes has the size of its result; None: no Meta kernel tells.
 
-    Some Meta kernels are wrong, some are missing, where `unknown` is the answer: the sizes that the
-    kernel itself makes decide. Lists of outputs are not looked at.
+    An empty output that grows has it. A call that writes nothing has it where the Meta kernel takes
+    the call. Some Meta kernels are wrong, some are missing: then the sizes that the kernel itself
+    makes decide. Lists of outputs are not looked at.
     """
-    given = [values[argument.name] for argument in record.outputs]
-    if not all(isinstance(one, torch.Tensor) for one in given):
-        return False
-    is_lent = any(not one.untyped_storage().resizable() for one in given)
-    if is_lent and record.full_name in _RESIZE_FIRST:
+    written = [values[name] for name in _written(record)]
+    if not all(isinstance(one, torch.Tensor) for one in written):
         return True
     wanted = expected(record, values)
-    return unknown if wanted is None else not all(map(_fits, given, wanted))
+    if wanted is None:
+        return None
+    grows = bool(record.outputs)
+    pairs = zip(written, wanted, strict=False)  # of a call that writes nothing there are none
+    return all(_fits(one, sizes, grows) for one, (sizes, _) in pairs)
 
 
-def fits(record: Record, values: Mapping[str, Any]) -> bool:
-    """Whether the Meta kernel takes a call, and its outputs have the sizes of the results."""
-    given = tuple(values[argument.name].shape for argument in record.outputs)
-    return given == expected(record, values)
+def settles(record: Record, values: Mapping[str, Any]) -> bool:
+    """Whether the kernel leaves outputs the sizes that they have, all the time."""
+    given = [values[argument.name] for argument in record.outputs]
+    tensors = [one for one in given if isinstance(one, torch.Tensor)]
+    is_lent = any(not one.untyped_storage().resizable() for one in tensors)
+    if is_lent and record.full_name in _RESIZE_FIRST:
+        return False
+    return not given or bool(fit(record, values))
+
+
+def strides(record: Record, values: Mapping[str, Any]) -> list[tuple[int, ...]] | None:
+    """The strides of a functional call's results; None where no Meta kernel tells."""
+    wanted = expected(record, values)
+    return None if wanted is None else [steps for _, steps in wanted]
 
 
 def check(record: Record, name: str, given: torch.Tensor, sizes: torch.Size) -> None:
@@ -55,12 +69,20 @@ def check(record: Record, name: str, given: torch.Tensor, sizes: torch.Size) -> 
         )
 
 
-def _fits(given: torch.Tensor, sizes: torch.Size) -> bool:
-    return given.shape == sizes or (not given.numel() and given.untyped_storage().resizable())
+def _fits(given: torch.Tensor, sizes: torch.Size, grows: bool = True) -> bool:
+    is_free = grows and not given.numel() and given.untyped_storage().resizable()
+    return given.shape == sizes or is_free
+
+
+def _written(record: Record) -> list[str]:
+    """The names of what a call writes: its outputs, or of a name in place its tensor."""
+    outputs = [argument.name for argument in record.outputs]
+    is_in_place = record.name.endswith("_") and record.arguments[0].is_written
+    return [record.arguments[0].name] if is_in_place and not outputs else outputs
 
 
 def expected(record: Record, values: Mapping[str, Any]) -> tuple | None:
-    """The sizes of the outputs of an `out` overload; None where no Meta kernel tells."""
+    """Sizes and strides of the results of a call; None where no Meta kernel tells."""
     key = (record.full_name, *((name, _key(value)) for name, value in values.items()))
     try:
         if key in _known:
@@ -86,16 +108,20 @@ def _computed(record: Record, values: Mapping[str, Any]) -> tuple | None:
     if (
         record.full_name == "_compute_linear_combination.out"
     ):  # no Meta kernel, and it never resizes
-        return ((*values["coefficients"].shape[:1], *values["input"].shape[1:]),)
+        sizes = (*values["coefficients"].shape[:1], *values["input"].shape[1:])
+        return ((sizes, ()),)
     given = {name: _meta(value) for name, value in values.items()}
-    names = [argument.name for argument in record.outputs]
-    for name in names:
-        given[name] = values[name].new_empty(0, device="meta")
+    for argument in record.outputs:
+        given[argument.name] = values[argument.name].new_empty(0, device="meta")
     try:
-        record.handle(**given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a tensor in place that grows, which is refused
+            made = record.handle(**given)
     except Exception:  # there is none, it reads elements, or the call is wrong, which it will tell
         return None
-    return tuple(given[name].shape for name in names)
+    results = [given[name] for name in _written(record)] or _pytree.tree_leaves(made)
+    tensors = [one for one in results if isinstance(one, torch.Tensor)]
+    return tuple((one.shape, one.stride()) for one in tensors)
 
 
 def _meta(value: Any) -> Any:

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order in memory of what a row computes: a result has the strides that ATen's would have.
+
+    lies = Order(bound, is_pointwise=True)
+    result = lies.placed(program(**lies.taken(values)))
+
+ATen keeps the order of its arguments: exp(x.T) is column by column where x.T is. A row that works
+element by element gets views whose axes are in the order of the result, which is then row by row;
+the result of another row is copied where its order is another one. Tensors of several orders are
+ATen's: which of them decides is another one for each of its kernels.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from pto.aten.binding import Bound
+from pto.aten.records import library
+
+
+def is_pointwise(full_name: str) -> bool:
+    """Whether PyTorch says that an overload works element by element."""
+    name, _, overload = full_name.partition(".")
+    return any("pointwise" in r.tags for r in library().records(name) if r.overload == overload)
+
+
+# Overloads whose kernel lays its result row by row, though the Meta kernel keeps the order.
+_NOT_KEPT = frozenset({
+    "log_sigmoid", "hardtanh_backward", "softplus_backward", "elu_backward",
+    "hardsigmoid_backward", "hardswish_backward", "mse_loss_backward",
+})  # fmt: skip
+
+
+class Order:
+    """How the results of a call lie; `written` is what the call writes, None where it makes it."""
+
+    def __init__(self, bound: Bound, is_pointwise: bool, written: Any = None):
+        self._bound, self._is_pointwise, self._written = bound, is_pointwise, written
+        self._arrays = [one for one in _arrays(bound) if library().shape(one)]
+        self.is_plain = all(map(library().is_contiguous, self._arrays))
+
+    def refuses(self) -> str | None:
+        """Why nothing tells in which order ATen's results would lie; None: it is told."""
+        if self.is_plain or self._written is not None or self._are_in_order:
+            return None
+        is_known = self._are_alike if self._is_pointwise else self._strides is not None
+        return None if is_known else "its tensors lie in other orders than row by row"
+
+    @cached_property
+    def _are_in_order(self) -> bool:
+        return all(map(is_in_order, self._arrays))
+
+    @cached_property
+    def _are_alike(self) -> bool:
+        return lie_alike(self._arrays)
+
+    @cached_property
+    def _strides(self) -> list[tuple[int, ...]] | None:
+        """The strides of the results that a call makes, in elements; None where nothing tells."""
+        record = self._bound.record
+        if self._is_pointwise:
+            return [library().strides_of(self._arrays[0])] if self._are_alike else None
+        if record.full_name in _NOT_KEPT:
+            return None
+        return library().strides(record, self._bound.values)
+
+    @cached_property
+    def _axes(self) -> tuple[int, ...] | None:
+        """The axes of the result by stride, largest first; None where they need no change."""
+        if self.is_plain or not self._is_pointwise or self._are_in_order:
+            return None
+        first = self._arrays[0] if self._written is None else self._written
+        return by_stride(library().strides_of(first))
+
+    def taken(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values with arrays as views in the order of the result."""
+        return {name: self.place(value) for name, value in values.items()}
+
+    def place(self, value: Any) -> Any:
+        """An array as a view in that order; another value as it is."""
+        is_array = self._axes is not None and library().dense_type(value) is not None
+        if not is_array or not library().shape(value):
+            return value
+        return library().permuted(value, self._axes)
+
+    def placed(self, made: Any) -> Any:
+        """The results of the program as ATen's lie."""
+        if self.is_plain or self._are_in_order or not self._strides:
+            return made
+        if isinstance(made, tuple | list):
+            return type(made)(map(self._placed, made, self._strides))
+        return self._placed(made, self._strides[0])
+
+    def _placed(self, made: Any, strides: Sequence[int]) -> Any:
+        if self._axes is not None:
+            back = sorted(range(len(self._axes)), key=self._axes.__getitem__)
+            made = library().permuted(made, back)
+        return library().relaid(made, strides)
+
+
+def _arrays(bound: Bound) -> Iterator[Any]:
+    for value in bound.values.values():
+        for one in value if isinstance(value, list) else (value,):
+            if library().dense_type(one):
+                yield one
+
+
+def by_stride(strides: Sequence[int]) -> tuple[int, ...]:
+    """Axes by stride, largest first, equal ones in their order."""
+    return tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
+
+
+def is_in_order(array: Any) -> bool:
+    """Whether an array lies row by row, with gaps or repeated elements perhaps."""
+    both = zip(library().shape(array), library().strides_of(array), strict=True)
+    steps = [stride for size, stride in both if size > 1 and stride]
+    return all(a >= b for a, b in pairwise(steps))
+
+
+def lie_alike(arrays: Sequence[Any]) -> bool:
+    """Whether arrays have the same sizes and strides and no gaps, so that order does not matter."""
+    lies = {(library().shape(one), library().strides_of(one)) for one in arrays}
+    return len(lies) == 1 and library().is_dense(arrays[0])
