@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of graphs: every node and value stands in them, whatever its name."""
 
+import html
 import re
 import shutil
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import pto
+from pto.tasks.check import CheckReport
 
 X = np.ones((3, 4), np.float32)
 
@@ -60,3 +62,16 @@ def test_a_graph_that_nobody_could_read_is_refused():
     with pytest.raises(ValueError, match="more than 1000 nodes"):
         graph.dot()
     assert graph._repr_html_().startswith("<pre>")
+
+
+def test_reports_stand_in_cells_as_print_shows_them():
+    def weighed(x):
+        return pto.sum(pto.maximum(x, 0), -1)
+
+    function = pto.jit(weighed)
+    check = CheckReport("p", 2, 1, (), (), (), 0)
+    checks = check, pto.health(function, X), pto.verify(function, X), function.explain(X)
+    for report in (*checks, function.report(X, repeats=1)):
+        shown = report._repr_html_()
+        assert shown.startswith("<pre>") and html.unescape(shown)[5:-6] == str(report) != ""
+        assert "<" not in shown[5:-6]

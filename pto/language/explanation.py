@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pto import _core
+from pto.cells import ShownAsText
 from pto.config import config
 from pto.language.choices import Choice, choices_of
 from pto.language.plan import Copy, MemoryPlan, Plan, Step, Value
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pto.language.jit import Jit
 
 
-class Explanation(str):
+class Explanation(ShownAsText, str):
     """The text of explain(), with its parts as data.
 
     `levels` has the text of the graph by the name of its stage, "graph" the first; `graph` is the

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto import _core
+from pto.cells import ShownAsText
 from pto.errors import InvalidType
 from pto.language.explanation import Explanation
 from pto.language.location import describe, user_line
@@ -41,7 +42,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Health:
+class Health(ShownAsText):
     """Counts of the traced graph, bodies included, and of the program that it becomes.
 
     `depth` is the longest chain of operations, `width` the most operations with chains of one

@@ -10,12 +10,12 @@ Loops and branches are one box each: their bodies stand in str(graph).
 Thread safety: pure functions.
 """
 
-import html
 import json
 import re
 from collections.abc import Iterator
 
 from pto import _core
+from pto.cells import preformatted
 from pto.errors import Failure, InvalidValue
 
 MOST_NODES = 1000
@@ -86,7 +86,7 @@ def shown_in_notebook(graph: _core.Graph) -> str:
     try:
         return svg(graph)
     except Exception:  # noqa: BLE001 a cell shows the text where the picture fails
-        return f"<pre>{html.escape(str(graph))}</pre>"
+        return preformatted(str(graph))
 
 
 Graph = _core.Graph

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto.advice import Change, best, change_lines
+from pto.cells import ShownAsText
 from pto.errors import InvalidValue
 from pto.language.copies import copies_of
 from pto.language.location import user_line
@@ -80,7 +81,7 @@ class WorkerTime:
     idle_s: float
 
 
-class ProgramReport(str):
+class ProgramReport(ShownAsText, str):
     """The text of report(), with its parts as data.
 
     `duration_s` is the call's; `rest` the share of busy time in no statement. `critical_s` is the

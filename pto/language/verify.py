@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto import _core
+from pto.cells import ShownAsText
 from pto.config import config
 from pto.errors import Error, InvalidType
 from pto.language.copies import copies_of, filled
@@ -54,7 +55,7 @@ class Deviation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class Report(ShownAsText):
     """The findings of verify(): (stage, how it agrees) of each, up to the first that deviates."""
 
     name: str

@@ -13,6 +13,7 @@ undeclared read.
 from dataclasses import dataclass
 from typing import Any
 
+from pto.cells import ShownAsText
 from pto.errors import Failure
 
 _VERBS = ("reads", "writes", "reads and writes", "reduces into")
@@ -95,7 +96,7 @@ class SurplusEdge:
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(ShownAsText):
     """The mistakes of one program on one set of arguments.
 
     `unexamined` counts edges that would have taken too long to check.

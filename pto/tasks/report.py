@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto.advice import Change, best, change_lines
+from pto.cells import ShownAsText
 from pto.units import time_text
 
 _SHOWN = 8  # tasks and kernels in the text
@@ -30,7 +31,7 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
-class TraceReport:
+class TraceReport(ShownAsText):
     """The report of one run; `dropped` counts records that its workers' rings overwrote."""
 
     program: str

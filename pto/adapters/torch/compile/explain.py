@@ -18,6 +18,7 @@ import torch
 from pto import _core
 from pto.adapters.torch.compile.compiled import CompiledGraph, line_of, observers
 from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
+from pto.cells import ShownAsText
 from torch._dynamo.utils import counters
 
 _CHANGES = {
@@ -74,7 +75,7 @@ class ShownGraph:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(ShownAsText):
     """The graphs that a call ran, the graph breaks, and what was compiled and packed for it."""
 
     graphs: tuple[ShownGraph, ...]
