@@ -2,9 +2,6 @@
 """Whole models under torch.compile(backend="pto"): at most twice eager's error against float64."""
 
 import copy
-import importlib.util
-import os
-import warnings
 
 import pto.torch
 import pytest
@@ -16,7 +13,6 @@ from pto.adapters.torch.compile.plan import ATEN
 
 SIZES = ((2, 7), (3, 12), (1, 5))
 INPUTS = 4  # of each size: the error of a single small one is chance, eager's too
-has_transformers = importlib.util.find_spec("transformers") is not None
 
 
 @pytest.fixture(autouse=True)
@@ -106,71 +102,3 @@ def test_verify_finds_the_first_step_that_deviates(monkeypatch):
     report = pto.torch.verify(model, *args)
     assert not report.is_right and "silu" in report.first.operations
     assert "DEVIATES" in str(report) and "graph graph_" in str(report)
-
-
-# --- architectures of transformers ---------------------------------------------------------------
-
-
-def small(**more):
-    return dict(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                intermediate_size=64, max_position_embeddings=64) | more  # fmt: skip
-
-
-GROUPED = small(num_key_value_heads=2, use_cache=False)
-GPT = {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
-DISTIL = {"vocab_size": 50, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
-T5 = {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
-IMAGES = small(image_size=32, patch_size=8)
-ARCHITECTURES = {
-    "Bert": small(),
-    "Roberta": small(),
-    "DistilBert": DISTIL,
-    "Electra": small(embedding_size=16),
-    "Albert": small(embedding_size=16),
-    "MPNet": small(),
-    "GPT2": GPT | {"use_cache": False},
-    "Llama": GROUPED,
-    "Mistral": GROUPED,
-    "Qwen2": GROUPED,
-    "Gemma": GROUPED | {"head_dim": 8},
-    "Phi": small(use_cache=False),
-    "GPTNeoX": small(use_cache=False),
-    "T5Encoder": T5,
-    "ViT": IMAGES,
-    "CLIPText": small(),
-}
-QUICK = ("GPT2", "Llama")
-
-
-@pytest.mark.skipif(not has_transformers, reason="needs transformers: ./dev demo installs it")
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_an_architecture_of_transformers_is_as_right_as_eager(name, deep):
-    if name not in QUICK and not deep:
-        pytest.skip("a deep test")
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    import transformers
-
-    kind = "CLIPTextConfig" if name == "CLIPText" else f"{name.removesuffix('Encoder')}Config"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        config = getattr(transformers, kind)(**ARCHITECTURES[name])
-        model = getattr(transformers, f"{name}Model")(config).eval().requires_grad_(False)
-    run = torch.compile(model, backend="pto")
-    for batch, length in SIZES if deep else SIZES[:2]:
-        if name == "ViT":
-            given = {"pixel_values": torch.randn(batch, 3, 32, 32)}
-        else:
-            given = {"input_ids": torch.randint(2, 50, (batch, length))}
-            given["attention_mask"] = torch.ones(batch, length, dtype=torch.int64)
-        assert_as_right_as_eager(First(model), First(run), ((), given))
-
-
-class First(torch.nn.Module):
-    """A model of which only the first result counts."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, **given):
-        return self.model(**given)[0]
