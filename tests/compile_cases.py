@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled functions and their comparison, for the tests of torch.compile(backend="pto")."""
 
-import pto.torch  # noqa: F401 torch.ops.pto
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import pto.torch  # noqa: F401 torch.ops.pto
 from pto.adapters.torch.compile.capture import decompositions
 from pto.adapters.torch.compile.compiled import CompiledGraph
 from pto.adapters.torch.compile.options import Options

@@ -4,13 +4,13 @@
 import subprocess
 import sys
 
-import pto.torch
 import pytest
 import torch
 import torch.nn.functional as F
 from compile_cases import assert_same
 from torch import nn
 
+import pto.torch
 from pto.adapters.torch.compile.compiled import graphs
 
 ALONE = """

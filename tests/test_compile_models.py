@@ -3,12 +3,12 @@
 
 import copy
 
-import pto.torch
 import pytest
 import torch
 from compile_cases import assert_same, leaves
 from compile_models import MODELS
 
+import pto.torch
 from pto.adapters.torch.compile.plan import ATEN
 
 SIZES = ((2, 7), (3, 12), (1, 5))

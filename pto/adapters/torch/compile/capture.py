@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pto.torch  # noqa: F401 makes torch.ops.pto
-
 import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph
 from pto.adapters.torch.compile.options import Options, checked
