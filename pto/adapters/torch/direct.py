@@ -26,6 +26,11 @@ if _library is not None:
     _core.set_torch_weight_owner(_library.pto_torch_object_owner_address())
 
 
+def knows_owners() -> bool:
+    """Whether the owner of a tensor is known, without whom no constant of a call is packed."""
+    return _library is not None
+
+
 def _direct_call(original: Any, index: int) -> Any:
     function = ctypes.PyDLL("", handle=_library._handle).pto_torch_direct_call
     function.argtypes = [ctypes.py_object, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
