@@ -124,8 +124,8 @@ from pto.language.jit import Jit as Jit
 from pto.language.jit import jit as jit
 from pto.language.library import package as package
 from pto.language.local import tensor as tensor
-from pto.language.looking import breakpoint as breakpoint
-from pto.language.looking import print as print
+from pto.language.debug import breakpoint as breakpoint
+from pto.language.debug import print as print
 from pto.language.matrix import matmul as matmul
 from pto.language.matrix import scaled_mm as scaled_mm
 from pto.language.native_kernel import cpp_kernel as cpp_kernel

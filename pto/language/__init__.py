@@ -108,7 +108,7 @@ from pto.language.infer import (
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
 from pto.language.local import tensor
-from pto.language.looking import breakpoint, print
+from pto.language.debug import breakpoint, print
 from pto.language.matrix import matmul, scaled_mm
 from pto.language.nn import (
     elu,
