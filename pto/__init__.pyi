@@ -24,6 +24,8 @@ from pto.language.control import is_loop_begin as is_loop_begin
 from pto.language.control import is_loop_end as is_loop_end
 from pto.language.control import loop as loop
 from pto.language.control import loop_unroll as loop_unroll
+from pto.language.debug import breakpoint as breakpoint
+from pto.language.debug import print as print
 from pto.language.dtypes import DType as DType
 from pto.language.dtypes import bf16 as bf16
 from pto.language.dtypes import bfloat16 as bfloat16
@@ -124,8 +126,6 @@ from pto.language.jit import Jit as Jit
 from pto.language.jit import jit as jit
 from pto.language.library import package as package
 from pto.language.local import tensor as tensor
-from pto.language.looking import breakpoint as breakpoint
-from pto.language.looking import print as print
 from pto.language.matrix import matmul as matmul
 from pto.language.matrix import scaled_mm as scaled_mm
 from pto.language.native_kernel import cpp_kernel as cpp_kernel

@@ -198,6 +198,9 @@ def _check_bool(name: str, value: object, why: str) -> None:
         raise InvalidType(f"config.{name} is {value!r}", why, "assign True or False")
 
 
+on_change: list[Callable[[], None]] = []  # called when a setting has another value
+
+
 def _set(name: str, variable: str, value: object) -> None:
     if not isinstance(value, str | os.PathLike):
         raise InvalidType(
@@ -207,6 +210,8 @@ def _set(name: str, variable: str, value: object) -> None:
         os.environ[variable] = os.fspath(value)
     else:
         os.environ.pop(variable, None)
+    for told in on_change:
+        told()
 
 
 config = Config()

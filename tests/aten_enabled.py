@@ -157,11 +157,11 @@ class Counted:
         run = enabling._run
 
         def counts(index: int, values: tuple) -> Any:
-            made = run(index, values)
+            made, _ = run(index, values)
             if made is not NotImplemented:
                 name = enabling._records[index].full_name
                 self.taken[name] = self.taken.get(name, 0) + 1
-            return made
+            return made, None
 
         self.part = enabling._loaded()._part
         self.part.pto_aten_front_runner(direct.aten_runner(counts))

@@ -14,7 +14,7 @@ import pto.aten
 from pto.adapters import build as libraries
 from pto.adapters.torch import build, direct
 from pto.aten import enabling
-from pto.aten.implementations import ours
+from pto.aten.implementations import Implementation, implement, ours, withdraw
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,9 +31,9 @@ def calls(monkeypatch):
     seen, run = [], enabling._run
 
     def record(index, values):
-        made = run(index, values)
+        made, _ = run(index, values)
         seen.append((enabling._records[index].full_name, made is not NotImplemented))
-        return made
+        return made, None
 
     enabling._loaded()
     runner = direct.aten_runner(record)
@@ -186,6 +186,90 @@ def test_an_error_of_a_row_is_the_callers(monkeypatch):
     finally:
         enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(enabling._run))
     assert torch.exp(values(3)).shape == (3,)
+
+
+@pytest.fixture
+def asked():
+    """The full names of calls for which Python was asked, while plans are kept."""
+    seen, run = [], enabling._run
+
+    def record(index, values):
+        seen.append(enabling._records[index].full_name)
+        return run(index, values)
+
+    enabling._loaded()
+    enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(record))
+    yield seen
+    enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(enabling._run))
+
+
+def test_a_call_like_an_earlier_one_asks_nobody(asked):
+    """Like it: the same types, sizes, strides and numbers, wherever the tensors lie."""
+    x, y = values(9, 33), values(9, 33).flip(0).contiguous()
+    with pto.aten.enable(slot=0):
+        for _ in range(3):
+            for alpha in (2, 3):
+                want = pto.aten.add(x, y, alpha=alpha, slot=0)
+                del asked[:]
+                assert torch.equal(torch.add(x, y, alpha=alpha), want)
+            x, y = y.clone(), x
+        assert not asked
+        for other in (values(33, 9), values(9, 33, dtype=torch.bfloat16), values(1, 9, 33)):
+            assert torch.equal(torch.add(other, other.clone(), alpha=2), other + 2 * other)
+            assert asked == ["add.Tensor"]
+            del asked[:]
+        assert torch.equal(torch.add(x, x, alpha=2), pto.aten.add(x, x.clone(), alpha=2, slot=0))
+        assert torch.equal(torch.add(x, y, alpha=2), pto.aten.add(x, y, alpha=2, slot=0))
+
+
+def test_a_call_like_one_that_was_refused_asks_nobody(asked):
+    whole = torch.arange(6)
+    with pto.aten.enable(slot=0):
+        want = torch.clamp(whole, 0.5)  # its result is no integer
+        assert asked == ["clamp"] and want.dtype is torch.float32
+        assert torch.equal(torch.clamp(whole, 0.5), want) and asked == ["clamp"]
+        assert torch.equal(torch.clamp(whole, 1), whole.float().clamp(1).long())
+        assert asked[:2] == ["clamp", "clamp"]
+
+
+def test_what_writes_its_arguments_is_asked_each_time(asked):
+    x, buffer = values(8), values(12)
+    with pto.aten.enable(slot=0):
+        for _ in range(3):
+            x.clone().add_(values(8))
+        assert asked.count("add_.Tensor") == 3
+        with pytest.raises(RuntimeError, match="single memory location"):  # PyTorch's kernel
+            buffer[:8].add_(buffer[4:])
+
+
+@pytest.mark.parametrize("change", ["an implementation", "a setting", "a slot"])
+def test_plans_end_with_what_they_were_made_for(asked, change):
+    x = values(5)
+    with pto.aten.enable(slot=0):
+        for _ in range(2):
+            torch.exp(x)
+        del asked[:]
+        if change == "an implementation":
+            marked = Implementation(
+                3, "marked", "cpu", lambda bound: "no", lambda bound, like: None
+            )
+            implement("exp", marked)
+            withdraw("exp", 3)
+        elif change == "a setting":
+            pto.config.measured = pto.config.measured
+        else:
+            pto.aten.enable(only=["exp"], slot=0).off()
+        torch.exp(x)
+        assert asked == ["exp"]
+
+
+def test_a_layer_runs_on_rows_with_its_parameters(asked):
+    x, layer = values(4, 8), torch.nn.LayerNorm(8)
+    with torch.no_grad(), pto.aten.enable(slot=0):
+        made = torch.mul(x, layer.weight)
+        assert type(made) is torch.Tensor and torch.equal(made, x) and not made.requires_grad
+        del asked[:]
+        assert torch.equal(torch.mul(x, layer.weight), x) and not asked
 
 
 LAW = """

@@ -11,6 +11,7 @@ from compile_cases import assert_same
 from torch import nn
 
 import pto.torch
+from pto.adapters.torch import direct
 from pto.adapters.torch.compile.compiled import graphs
 
 ALONE = """
@@ -20,6 +21,7 @@ def f(x):
 x = torch.randn(5, 4)
 found = torch.compile(f, backend="pto")(x)
 torch.testing.assert_close(found, f(x))
+from pto.adapters.torch import direct
 from pto.adapters.torch.compile.compiled import graphs
 print([step.kind for step in graphs()[0].steps])
 """
@@ -247,3 +249,12 @@ def test_an_error_in_a_step_names_the_line_of_the_model():
     run(torch.tensor([1, 2]))
     with pytest.raises(Exception, match=r"test_compile_backend.py:\d+"):
         run(torch.tensor([1, 9]))
+
+
+def test_weights_that_nothing_packs_are_told(monkeypatch):
+    monkeypatch.setattr(direct, "knows_owners", lambda: False)
+    model, ids = Mixed(64).eval().requires_grad_(False), torch.randint(0, 20, (2, 3))
+    run = compiled(model)
+    with pytest.warns(RuntimeWarning, match="no weight is packed.*adapters build torch"):
+        run(ids)
+    assert "no weight is packed" in str(pto.torch.explain(run, ids))

@@ -14,8 +14,10 @@ from types import TracebackType
 from typing import Any
 
 from pto.aten.binding import Bound
+from pto.aten.implementations import on_change as on_implementation
 from pto.aten.implementations import ours
 from pto.aten.records import Fronts, Record, library
+from pto.config import on_change as on_setting
 from pto.errors import InvalidValue, nearest
 
 _fronts: Fronts | None = None
@@ -74,6 +76,7 @@ def enable(
     made = Enabled([full for full in ready if _install(full, only is not None)])
     if slot is not None:
         _slots.update(dict.fromkeys(made.names, slot))
+        fronts.forget()
     _process.append(made)
     fronts.process(made.names)
     return made
@@ -82,8 +85,10 @@ def enable(
 def _loaded() -> Fronts:
     global _fronts
     if _fronts is None:
-        _fronts = library().fronts(_run)
+        fronts = _fronts = library().fronts(_run)
         _records.extend(_record(full) for full in _fronts.names)
+        on_implementation.append(lambda full_name: fronts.forget())
+        on_setting.append(fronts.forget)
     return _fronts
 
 
@@ -131,8 +136,11 @@ def _install(full_name: str, is_named: bool) -> bool:
     return full_name in _installed
 
 
-def _run(index: int, values: tuple) -> Any:
-    """Runs a call of PyTorch's dispatcher; NotImplemented: it is for PyTorch's kernel."""
+def _run(index: int, values: tuple) -> tuple[Any, Any]:
+    """Runs a call of PyTorch's dispatcher; NotImplemented as its result: it is PyTorch's kernel's.
+
+    The second says how those like it run: a plan, NotImplemented, or None: ask again.
+    """
     record = _records[index]
     given = zip(record.arguments, values, strict=True)
     bound = Bound(record, {a.name: v for a, v in given if not _is_default(a, v)}, 0)
@@ -140,8 +148,8 @@ def _run(index: int, values: tuple) -> Any:
     for one in ours(record.full_name):
         is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
         if is_asked and library().fit(record, bound.values):
-            return one.run(bound, None)
-    return NotImplemented
+            return one.run(bound, None), one.plan(bound)
+    return NotImplemented, NotImplemented if record.is_functional else None
 
 
 def _is_default(argument: Any, value: Any) -> bool:

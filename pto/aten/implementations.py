@@ -19,12 +19,18 @@ from pto.errors import InvalidValue
 ATEN = 8
 
 
+# (program, names, places, constants): program(name=value), each value the call's argument at its
+# place, or the constant where the place is -1.
+Plan = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...], tuple[Any, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Implementation:
     """`refuses` gives the reason why it does not take a call, or None; `run` takes it.
 
     `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where it has
-    none. `waits(bound)` says why only a call that asks for the slot gets it, or None; `may_win()`
+    none. `plan(bound)` says how calls of the same types, sizes and numbers run, see Plan, where that
+    is all that counts. `waits(bound)` says why only a call that asks for the slot gets it, or None; `may_win()`
     whether there is a call for which it says None.
     """
 
@@ -35,6 +41,7 @@ class Implementation:
     run: Callable[[Bound, Any], Any]
     waits: Callable[[Bound], str | None] | None = None
     may_win: Callable[[], bool] = lambda: True
+    plan: "Callable[[Bound], Plan | None]" = lambda bound: None
 
     def reason(self, bound: Bound, slot: int | None = None) -> str | None:
         """Why it does not run a call that asks for this slot, or for none."""

@@ -68,6 +68,11 @@ class Record:
         """The arguments that are written and given by keyword: those of an `out` overload."""
         return tuple(a for a in self.arguments if a.is_written and a.is_keyword_only)
 
+    @property
+    def is_functional(self) -> bool:
+        """Whether a call makes its results, and writes nothing that it is given."""
+        return not any(argument.is_written for argument in self.arguments)
+
 
 class Fronts(Protocol):
     """Places before PyTorch's kernels, by the full names of their overloads."""
@@ -76,6 +81,10 @@ class Fronts(Protocol):
 
     def install(self, full_name: str) -> str | None:
         """Puts one there, once in a process; returns why it cannot be, or None."""
+        ...
+
+    def forget(self) -> None:
+        """Lets the next calls ask again which implementation runs them."""
         ...
 
     def process(self, names: Collection[str] | None) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from pto import _core
 from pto.aten.binding import Bound
-from pto.aten.implementations import Implementation, implement
+from pto.aten.implementations import Implementation, Plan, implement
 from pto.aten.orders import Order, is_pointwise
 from pto.aten.records import Record, library
 from pto.aten.wins import may_win, why_not
@@ -207,16 +207,47 @@ class Row:
             return "what it writes has another size than the result"
         return None
 
+    def _arguments(self, bound: Bound) -> dict[str, Any]:
+        """What the formula takes of a call."""
+        values = bound.values if self.given is None else self.given(bound.values)
+        given = {n: values[n] for n in self.parameters if n in values and n != "out"}
+        if self.is_compiled:
+            given = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+        return given
+
+    def plan(self, bound: Bound) -> Plan | None:
+        """How calls run that have the same types, sizes and numbers as one that makes its result.
+
+        None where memory counts too, or the formula takes tensors that are no argument.
+        """
+        if not bound.record.is_functional or not self._order(bound).is_plain:
+            return None
+        arrays = [v for v in bound.values.values() if library().dense_type(v) is not None]
+        if len({id(one) for one in arrays}) < len(arrays):
+            return None  # an argument that is also another one
+        given = self._arguments(bound)
+        places = []
+        for value in given.values():
+            members = value if isinstance(value, tuple | list) else (value,)
+            if all(library().dense_type(one) is None for one in members):
+                places.append(-1)
+                continue
+            at = [
+                i for i, a in enumerate(bound.record.arguments) if bound.values.get(a.name) is value
+            ]
+            if len(at) != 1:
+                return None
+            places += at
+        constants = tuple(
+            None if at >= 0 else v for at, v in zip(places, given.values(), strict=True)
+        )
+        return self.program, tuple(given), tuple(places), constants
+
     def run(self, bound: Bound, like: Any) -> Any:
         """Runs the program into the call's place: an output, the tensor itself, or a new one."""
-        values = bound.values if self.given is None else self.given(bound.values)
         outputs = [bound.values[name] for name in _outputs(bound.record)]
-        lies = self._order(bound)
-        given = {n: values[n] for n in self.parameters if n in values and n != "out"}
+        lies, given = self._order(bound), self._arguments(bound)
         given = given if lies.is_plain else lies.taken(given)
-        for name, value in given.items():
-            if isinstance(value, list) and self.is_compiled:
-                given[name] = tuple(value)
         if bound.record.name.endswith("_"):
             self.in_place_program(**given)
             return bound.values["self"]
@@ -294,5 +325,5 @@ def install(rows: Mapping[str, Row]) -> None:
             _row_of[full] = one
             measured = one.base or one.overload
             ours = Implementation(SLOT, "tile", "cpu", one.refuses, one.run, why_not(measured),
-                                  may_win(measured))  # fmt: skip
+                                  may_win(measured), one.plan)  # fmt: skip
             implement(full, ours)

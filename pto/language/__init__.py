@@ -11,6 +11,7 @@ from pto.language.branches import cond
 from pto.language.casting import CastMode, SaturationMode, cast
 from pto.language.checks import check
 from pto.language.control import is_loop_begin, is_loop_end, loop, loop_unroll
+from pto.language.debug import breakpoint, print
 from pto.language.dtypes import (
     DType,
     bf16,
@@ -108,7 +109,6 @@ from pto.language.infer import (
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
 from pto.language.local import tensor
-from pto.language.looking import breakpoint, print
 from pto.language.matrix import matmul, scaled_mm
 from pto.language.nn import (
     elu,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pdb in a jitted function that runs in steps: pto.breakpoint() of looking.py."""
+"""pdb in a jitted function that runs in steps: pto.breakpoint() of debug.py."""
 
 import bdb
 import pdb

@@ -8,17 +8,16 @@
 // a call, the same types, sizes, strides and numbers. An unknown one goes to learn(args, kwargs),
 // which makes it with all checks and returns its result and whether others may skip them. PyTorch's
 // error goes to fail(args, kwargs, error), which raises ours.
-// Invariant: keys are compared in full; a call has at most kKept of them.
 // Thread safety: any thread that holds Python's lock; the kernel runs without it.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <algorithm>
 #include <bit>
-#include <deque>
+#include <variant>
 #include <vector>
 
+#include "pto/adapters/torch/call_key.hpp"
 #include "pto/adapters/torch/callable_type.hpp"
 #include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/bindings/python_lock.hpp"
@@ -28,9 +27,7 @@ namespace {
 
 using c10::IValue;
 using c10::TypeKind;
-using Key = std::vector<int64_t>;
 using IsPlain = int (*)();
-constexpr size_t kKept = 32;
 
 struct Parameter {
   PyObject* name;  // interned
@@ -45,7 +42,7 @@ struct State {
   bool has_outputs = false, returns_tensors = true;
   PyObject *learn, *fail;
   IsPlain is_plain;
-  std::deque<Key> known;
+  Kept<std::monostate> known;
 };
 
 struct AtenCall {
@@ -54,7 +51,7 @@ struct AtenCall {
 
 // Adds a tensor to the key, with its sizes where outputs depend on them; false: it is none of
 // those that a plan takes.
-bool add_tensor(const State& self, PyObject* value, torch::jit::Stack& stack, Key& key) {
+bool add_tensor(const State& self, PyObject* value, torch::jit::Stack& stack, CallKey& key) {
   if (!THPVariable_CheckExact(value)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(value);
   if (!has_plain_keys(tensor)) return false;
@@ -62,17 +59,15 @@ bool add_tensor(const State& self, PyObject* value, torch::jit::Stack& stack, Ke
   if (one.has_symbolic_sizes_strides()) return false;
   key.push_back('t');
   if (self.has_outputs) {
-    const bool is_growing = one.numel() == 0 && tensor.storage().resizable();
-    key.push_back(static_cast<int64_t>(tensor.scalar_type()) << 32 | one.dim() << 1 | is_growing);
-    key.insert(key.end(), one.sizes().begin(), one.sizes().end());
-    key.insert(key.end(), one.strides().begin(), one.strides().end());
+    key.push_back(one.numel() == 0 && tensor.storage().resizable());  // it may grow
+    add_layout(tensor, key);
   }
   stack.emplace_back(tensor);
   return true;
 }
 
 bool add_number(const State& self, char kind, int64_t bits, IValue value, torch::jit::Stack& stack,
-                Key& key) {
+                CallKey& key) {
   key.push_back(kind);
   if (self.has_outputs) key.push_back(bits);
   stack.push_back(std::move(value));
@@ -80,7 +75,7 @@ bool add_number(const State& self, char kind, int64_t bits, IValue value, torch:
 }
 
 bool add_integer(const State& self, PyObject* value, TypeKind kind, torch::jit::Stack& stack,
-                 Key& key) {
+                 CallKey& key) {
   int overflow = 0;
   const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
   if (overflow != 0) return false;
@@ -91,7 +86,7 @@ bool add_integer(const State& self, PyObject* value, TypeKind kind, torch::jit::
 
 // Adds one value to the stack and the key; false: a call with it goes the long way.
 bool add(const State& self, const Parameter& parameter, PyObject* value, torch::jit::Stack& stack,
-         Key& key) {
+         CallKey& key) {
   if (!value) {
     key.push_back('d');
     if (parameter.otherwise) stack.push_back(*parameter.otherwise);
@@ -122,7 +117,7 @@ bool add(const State& self, const Parameter& parameter, PyObject* value, torch::
 
 // Puts the arguments in the order of the schema; false: the call goes the long way.
 bool gather(const State& self, PyObject* args, PyObject* kwargs, torch::jit::Stack& stack,
-            Key& key) {
+            CallKey& key) {
   const Py_ssize_t given = PyTuple_GET_SIZE(args);
   const auto parameters = static_cast<Py_ssize_t>(self.parameters.size());
   if (given > parameters || !self.returns_tensors) return false;
@@ -172,15 +167,12 @@ PyObject* fail(const State& self, PyObject* args, PyObject* kwargs) {
 }
 
 // Makes a call with all checks; keeps its key (null: it has none) if others may skip them.
-PyObject* learn(State& self, PyObject* args, PyObject* kwargs, Key* key) {
+PyObject* learn(State& self, PyObject* args, PyObject* kwargs, CallKey* key) {
   PyObject* const named = kwargs ? Py_NewRef(kwargs) : PyDict_New();
   PyObject* const pair = PyObject_CallFunctionObjArgs(self.learn, args, named, nullptr);
   Py_XDECREF(named);
   if (!pair) return nullptr;
-  if (key && PyTuple_GET_ITEM(pair, 1) == Py_True) {
-    self.known.push_front(std::move(*key));
-    if (self.known.size() > kKept) self.known.pop_back();
-  }
+  if (key && PyTuple_GET_ITEM(pair, 1) == Py_True) self.known.keep(std::move(*key), {});
   PyObject* const result = Py_NewRef(PyTuple_GET_ITEM(pair, 0));
   Py_DECREF(pair);
   return result;
@@ -189,12 +181,12 @@ PyObject* learn(State& self, PyObject* args, PyObject* kwargs, Key* key) {
 PyObject* call(PyObject* object, PyObject* args, PyObject* kwargs) {
   State& self = *reinterpret_cast<AtenCall*>(object)->state;
   torch::jit::Stack stack;
-  static thread_local Key scratch;
+  static thread_local CallKey scratch;
   scratch.clear();
   if (!self.is_plain() || !gather(self, args, kwargs, stack, scratch))
     return PyErr_Occurred() ? nullptr : learn(self, args, kwargs, nullptr);
-  if (std::find(self.known.begin(), self.known.end(), scratch) == self.known.end()) {
-    Key key = scratch;
+  if (!self.known.find(scratch)) {
+    CallKey key = scratch;
     stack.clear();
     return learn(self, args, kwargs, &key);
   }

@@ -1,22 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a row of ours for a front (aten/fronts.hpp): hands its arguments to Python.
 //
-//     address = pto_torch_aten_runner(run)     // run(index, arguments) -> tensor or NotImplemented
+//     address = pto_torch_aten_runner(run, is_plain)   // run(index, arguments) -> (result, plan)
+//
+// `result` is a tensor, or NotImplemented where the row refuses. `plan` says how later calls with
+// arguments of the same types, sizes and numbers run: (program, names, places, constants) calls
+// program(name=argument at this place, or the constant where the place is -1); NotImplemented
+// refuses them; None asks `run` again.
 //
 // No gradient is recorded meanwhile: PyTorch has recorded its own above.
-// Thread safety: any thread; it takes Python's lock.
+// Invariant: plans are of calls that are_plain(), and of the newest runner; pto_torch_aten_forget()
+// drops them all.
+// Thread safety: any thread; it takes Python's lock, which guards the plans.
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/object_ptr.h>
 
+#include <bit>
+#include <cstring>
+#include <map>
 #include <string>
+#include <utility>
 
+#include "pto/adapters/torch/call_key.hpp"
+#include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/bindings/python_lock.hpp"
 
 namespace pto::torch_adapter::aten_fronts {
 namespace {
 
+using torch::jit::Stack;
+
 PyObject* run_in_python = nullptr;
+int (*are_plain)() = nullptr;  // whether no mode of PyTorch does more with a call than run it
+
+using Plans = std::map<int32_t, Kept<THPObjectPtr>>;  // of each front
+Plans& plans() {
+  static auto* const all = new Plans;  // it outlives Python
+  return *all;
+}
+int64_t forgotten = 0;  // how many times all plans were dropped
 
 PyObject* object_of(const c10::IValue& value) {
   if (value.isNone()) return Py_NewRef(Py_None);
@@ -40,7 +65,88 @@ PyObject* object_of(const c10::IValue& value) {
   return list;
 }
 
-bool run(int32_t index, torch::jit::Stack& stack) {
+bool add(const c10::IValue& value, CallKey& key);
+
+bool add_members(const c10::IValue& list, CallKey& key) {
+  const auto items = list.toListRef();
+  key.insert(key.end(), {'l', static_cast<int64_t>(items.size())});
+  for (const c10::IValue& item : items)
+    if (item.isTensor() || !add(item, key)) return false;
+  return true;
+}
+
+void add_text(const std::string& text, CallKey& key) {
+  key.insert(key.end(), {'s', static_cast<int64_t>(text.size())});
+  const size_t begin = key.size();
+  key.resize(begin + (text.size() + sizeof key[0] - 1) / sizeof key[0]);
+  std::memcpy(key.data() + begin, text.data(), text.size());
+}
+
+// Adds type and layout; false: a tensor that no plan takes.
+bool add_tensor(const at::Tensor& tensor, CallKey& key) {
+  key.push_back(tensor.requires_grad() ? 'g' : 't');
+  if (!has_plain_keys(tensor) || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
+    return false;
+  add_layout(tensor, key);
+  return true;
+}
+
+// Adds a tensor by its layout, anything else by its value; false: a call with it has no key.
+bool add(const c10::IValue& value, CallKey& key) {
+  if (value.isTensor()) return add_tensor(value.toTensor(), key);
+  if (value.isNone())
+    key.push_back('n');
+  else if (value.isBool())
+    key.insert(key.end(), {'b', value.toBool()});
+  else if (value.isInt())
+    key.insert(key.end(), {'i', value.toInt()});
+  else if (value.isDouble())
+    key.insert(key.end(), {'d', std::bit_cast<int64_t>(value.toDouble())});
+  else if (value.isString())
+    add_text(value.toStringRef(), key);
+  else
+    return value.isList() && add_members(value, key);
+  return true;
+}
+
+bool add_all(const Stack& stack, CallKey& key) {
+  for (const c10::IValue& value : stack)
+    if (!add(value, key)) return false;
+  return true;
+}
+
+// Makes a call as an earlier one like it was made. Null: Python's error.
+PyObject* run_planned(PyObject* plan, const Stack& stack) {
+  PyObject* const names = PyTuple_GET_ITEM(plan, 1);
+  PyObject* const places = PyTuple_GET_ITEM(plan, 2);
+  PyObject* const constants = PyTuple_GET_ITEM(plan, 3);
+  c10::SmallVector<THPObjectPtr, 8> held;
+  c10::SmallVector<PyObject*, 8> values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    const long place = PyLong_AsLong(PyTuple_GET_ITEM(places, i));
+    held.emplace_back(place < 0 ? Py_NewRef(PyTuple_GET_ITEM(constants, i))
+                                : object_of(stack[static_cast<size_t>(place)]));
+    values.push_back(held.back().get());
+  }
+  return PyObject_Vectorcall(PyTuple_GET_ITEM(plan, 0), values.data(), 0, names);
+}
+
+// Asks Python for a call, and keeps the plan for those like it where there is a key. Null: Python's
+// error.
+PyObject* run_unknown(int32_t index, const Stack& stack, CallKey* key) {
+  const int64_t before = forgotten;
+  THPObjectPtr values(PyTuple_New(static_cast<Py_ssize_t>(stack.size())));
+  for (size_t i = 0; i < stack.size(); ++i)
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), object_of(stack[i]));
+  THPObjectPtr pair(PyObject_CallFunction(run_in_python, "iO", index, values.get()));
+  if (!pair) return nullptr;
+  PyObject* const plan = PyTuple_GET_ITEM(pair.get(), 1);
+  if (key && plan != Py_None && before == forgotten)
+    plans()[index].keep(std::move(*key), THPObjectPtr(Py_NewRef(plan)));
+  return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
+}
+
+bool run(int32_t index, Stack& stack) {
   if (bindings::python_has_ended()) return false;
   const bindings::Locked locked;
   const c10::AutoGradMode without_gradients(false);
@@ -48,27 +154,36 @@ bool run(int32_t index, torch::jit::Stack& stack) {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   const c10::impl::ForceDispatchKeyGuard outside(
       keys.included_, keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
-  PyObject* const values = PyTuple_New(static_cast<Py_ssize_t>(stack.size()));
-  for (size_t i = 0; i < stack.size(); ++i)
-    PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), object_of(stack[i]));
-  PyObject* const made = PyObject_CallFunction(run_in_python, "iO", index, values);
-  Py_DECREF(values);
+  CallKey key;
+  const bool has_key = are_plain() != 0 && add_all(stack, key);
+  THPObjectPtr* const plan = has_key ? plans()[index].find(key) : nullptr;
+  if (plan && plan->get() == Py_NotImplemented) return false;
+  THPObjectPtr held(plan ? Py_NewRef(plan->get()) : nullptr);
+  THPObjectPtr made(plan ? run_planned(held.get(), stack)
+                         : run_unknown(index, stack, has_key ? &key : nullptr));
   if (!made) {
     python_error error;
     error.persist();
     throw error;
   }
-  const bool is_taken = THPVariable_Check(made);
-  if (is_taken) stack = {c10::IValue(THPVariable_Unpack(made))};
-  Py_DECREF(made);
+  const bool is_taken = THPVariable_Check(made.get());
+  if (is_taken) stack = {c10::IValue(THPVariable_Unpack(made.get()))};
   return is_taken;
 }
 
 }  // namespace
 }  // namespace pto::torch_adapter::aten_fronts
 
-extern "C" const void* pto_torch_aten_runner(PyObject* run) {
+extern "C" void pto_torch_aten_forget() {
+  using namespace pto::torch_adapter::aten_fronts;
+  ++forgotten;
+  const auto dropped = std::exchange(plans(), {});  // a program that dies may run Python's code
+}
+
+extern "C" const void* pto_torch_aten_runner(PyObject* run, const void* is_plain) {
   using namespace pto::torch_adapter::aten_fronts;
   run_in_python = Py_NewRef(run);
+  are_plain = reinterpret_cast<int (*)()>(const_cast<void*>(is_plain));
+  pto_torch_aten_forget();
   return reinterpret_cast<const void*>(&pto::torch_adapter::aten_fronts::run);
 }

@@ -26,6 +26,11 @@ if _library is not None:
     _core.set_torch_weight_owner(_library.pto_torch_object_owner_address())
 
 
+def knows_owners() -> bool:
+    """Whether the owner of a tensor is known, without whom no constant of a call is packed."""
+    return _library is not None
+
+
 def _direct_call(original: Any, index: int) -> Any:
     function = ctypes.PyDLL("", handle=_library._handle).pto_torch_direct_call
     function.argtypes = [ctypes.py_object, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
@@ -43,9 +48,14 @@ def aten_call(name: str, overload: str, learn: Callable, fail: Callable) -> Any:
     function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_call
     function.argtypes = [ctypes.c_char_p] * 2 + [ctypes.py_object] * 2 + [ctypes.c_void_p]
     function.restype = ctypes.py_object
-    is_plain = library().pto_torch_plain_address
-    is_plain.restype = ctypes.c_void_p
-    return function(name.encode(), overload.encode(), learn, fail, is_plain())
+    return function(name.encode(), overload.encode(), learn, fail, _is_plain())
+
+
+def _is_plain() -> int:
+    """The address of eager.cpp's is_plain()."""
+    address = library().pto_torch_plain_address
+    address.restype = ctypes.c_void_p
+    return address()
 
 
 def aten_runner(run: Callable) -> int | None:
@@ -53,8 +63,14 @@ def aten_runner(run: Callable) -> int | None:
     if _library is None:
         return None
     function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_runner
-    function.argtypes, function.restype = [ctypes.py_object], ctypes.c_void_p
-    return function(run)
+    function.argtypes, function.restype = [ctypes.py_object, ctypes.c_void_p], ctypes.c_void_p
+    return function(run, _is_plain())
+
+
+def forget_fronts() -> None:
+    """Drops the plans of aten_front.cpp, so that the next calls ask Python again."""
+    if _library is not None:
+        ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_forget()
 
 
 def install(record: Record) -> None:

@@ -123,12 +123,15 @@ def array(made: torch.Tensor, like: str) -> Any:
         ) from error
 
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
 def dense_type(value: Any) -> str | None:
     """The element type of a dense CPU array that needs no gradient; see records.Library."""
     if isinstance(value, np.ndarray):
         return value.dtype.name if value.dtype.isnative else ""
     if isinstance(value, torch.Tensor):
-        is_plain = type(value) is torch.Tensor and value.layout is torch.strided
+        is_plain = type(value) in _PLAIN and value.layout is torch.strided
         is_plain = is_plain and value.device.type == "cpu" and not value.is_quantized
         is_plain = is_plain and not (value.is_conj() or value.is_neg() or value._is_zerotensor())
         needs_gradient = value.requires_grad and torch.is_grad_enabled()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fronts before PyTorch's kernels (fronts.cpp), by the full names of their overloads.
 
-fronts = Fronts(run)          # run(index, arguments) runs a row, or returns NotImplemented
+fronts = Fronts(run)          # run(index, arguments) -> (result or NotImplemented, plan): aten_front.cpp
 fronts.install("exp")         # once in a process; a text: why it cannot be
 fronts.enter(["exp"])         # on for this thread, until leave()
 """
@@ -41,6 +41,9 @@ class Fronts:
     def install(self, full_name: str) -> str | None:
         reason = self._part.pto_aten_front_install(self._index[full_name])
         return None if reason is None else reason.decode()
+
+    def forget(self) -> None:
+        direct.forget_fronts()
 
     def process(self, names: Collection[str] | None) -> None:
         self._part.pto_aten_front_process(None if names is None else self._bytes(names))

@@ -5,17 +5,23 @@ The graphs of a process that still live are in `graphs()`, for explain and verif
 """
 
 import pathlib
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from pto import _core
+from pto.adapters.torch import direct
 from pto.adapters.torch.compile.options import Options
 from pto.adapters.torch.compile.plan import ATEN, Step, name_of, planned
 from pto.adapters.torch.compile.replay import Replay
 from pto.errors import Error, Failure
 from torch import fx
 
+NOT_PACKED = (
+    "no weight is packed: what tells who owns a tensor is not built for this PyTorch; run"
+    " python -m pto adapters build torch"
+)
 _graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
 _count = 0
 _CHECKS = {"hashed": "compared", "trusted": "trusted"}  # "checked": as pto.config.weights says
@@ -37,6 +43,10 @@ class CompiledGraph:
         self.kind, self.options, self.module, self.number = kind, options, module, _count
         _count += 1
         self.of, self.steps = planned(module.graph, constants)
+        programs = [step.program for step in self.steps if step.program is not None]
+        weights = any(one.is_constant for made in programs for one in made.recipe.parameters)
+        if weights and not direct.knows_owners():
+            warnings.warn(f"torch.compile: {NOT_PACKED}", RuntimeWarning, stacklevel=2)
         if options.fallback == "error":
             self._refuse_fallback()
         self.replay = Replay(module.graph, module, self.of, self.steps)

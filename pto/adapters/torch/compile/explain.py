@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 from pto import _core
-from pto.adapters.torch.compile.compiled import CompiledGraph, line_of, observers
+from pto.adapters.torch import direct
+from pto.adapters.torch.compile.compiled import NOT_PACKED, CompiledGraph, line_of, observers
 from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
 from pto.cells import ShownAsText
 from torch._dynamo.utils import counters
@@ -97,6 +98,8 @@ class Explanation(ShownAsText):
         breaks = "; ".join(self.breaks) or "no breaks"
         lines = [f"{count} graph{'s' if count != 1 else ''}, {breaks}", *map(str, self.graphs)]
         packed = f"packed weights {self.packed_bytes / 1e6:.1f} MB"
+        if not direct.knows_owners():
+            packed = NOT_PACKED
         seen = " ".join(dict.fromkeys(_CHANGES[graph.weights] for graph in self.graphs))
         share = f"{100 * self.share_of_aten():.1f} % of the time in ATen"
         return "\n".join([*lines, f"{packed}; {share}; recompiled {self.recompilations} times",

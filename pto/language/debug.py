@@ -17,6 +17,7 @@ import sys
 from types import FrameType
 from typing import Any
 
+from pto.errors import InvalidType
 from pto.language.location import fail, is_users, traced_line
 from pto.language.stepping import NeedsSteps, Steps
 from pto.language.trace import current, is_tracing
@@ -29,6 +30,13 @@ def print(*values: Any, sep: str = " ", end: str = "\n") -> None:
     is interpreted: its results are right, and slow. Raises an Error where a call cannot run in
     steps: explain(), package(), an operator of a framework, a gradient.
     """
+    for name, text in (("sep", sep), ("end", end)):
+        if not isinstance(text, str):
+            raise InvalidType(
+                f"pto.print: {name} is {text!r}",
+                "it is printed between the values, or behind them",
+                f"pass a string, or leave {name} out",
+            )
     if not is_tracing():
         builtins.print(*values, sep=sep, end=end)
     elif steps := _steps("print"):

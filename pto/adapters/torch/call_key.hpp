@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What earlier calls had, so that one like them skips what they did.
+//
+//     CallKey key;
+//     add_layout(tensor, key);
+//     Kept<Plan> kept;
+//     if (Plan* plan = kept.find(key)) ...          // else kept.keep(key, plan_of(call))
+//
+// Invariant: keys are compared in full; kMost are kept, the newest first.
+// Thread safety: that of the owner.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace pto::torch_adapter {
+
+using CallKey = std::vector<int64_t>;
+
+// Adds element type, sizes and strides. The tensor has no symbols for sizes.
+inline void add_layout(const at::Tensor& tensor, CallKey& key) {
+  const c10::TensorImpl& one = *tensor.unsafeGetTensorImpl();
+  key.push_back(static_cast<int64_t>(tensor.scalar_type()) << 32 | one.dim());
+  key.insert(key.end(), one.sizes().begin(), one.sizes().end());
+  key.insert(key.end(), one.strides().begin(), one.strides().end());
+}
+
+template <class Value>
+class Kept {
+ public:
+  static constexpr size_t kMost = 32;
+
+  // The value of an equal key, which lives until the next keep() or clear(); null: there is none.
+  Value* find(const CallKey& key) {
+    const auto found = std::find_if(all_.begin(), all_.end(),
+                                    [&key](const auto& one) { return one.first == key; });
+    return found == all_.end() ? nullptr : &found->second;
+  }
+  void keep(CallKey key, Value value) {
+    all_.emplace_front(std::move(key), std::move(value));
+    if (all_.size() > kMost) all_.pop_back();
+  }
+  void clear() { all_.clear(); }
+
+ private:
+  std::deque<std::pair<CallKey, Value>> all_;
+};
+
+}  // namespace pto::torch_adapter
