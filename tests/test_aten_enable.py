@@ -213,11 +213,12 @@ def test_a_call_like_an_earlier_one_asks_nobody(asked):
                 del asked[:]
                 assert torch.equal(torch.add(x, y, alpha=alpha), want)
             x, y = y.clone(), x
-        assert not asked
+        assert "add.Tensor" not in asked
         for other in (values(33, 9), values(9, 33, dtype=torch.bfloat16), values(1, 9, 33)):
-            assert torch.equal(torch.add(other, other.clone(), alpha=2), other + 2 * other)
-            assert asked == ["add.Tensor"]
+            want, copy = pto.aten.add(other, other, alpha=2, slot=0), other.clone()
             del asked[:]
+            assert torch.equal(torch.add(other, copy, alpha=2), want)
+            assert asked == ["add.Tensor"]
         assert torch.equal(torch.add(x, x, alpha=2), pto.aten.add(x, x.clone(), alpha=2, slot=0))
         assert torch.equal(torch.add(x, y, alpha=2), pto.aten.add(x, y, alpha=2, slot=0))
 

@@ -29,8 +29,8 @@ class Implementation:
     """`refuses` gives the reason why it does not take a call, or None; `run` takes it.
 
     `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where it has
-    none. `plan(bound)` says how calls of the same types, sizes and numbers run, see Plan, where that
-    is all that counts. `waits(bound)` says why only a call that asks for the slot gets it, or None; `may_win()`
+    none. `plan(bound)` says how calls of the same types, sizes and numbers run, where nothing else
+    counts. `waits(bound)` says why only a call that asks for the slot gets it, or None; `may_win()`
     whether there is a call for which it says None.
     """
 

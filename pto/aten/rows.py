@@ -208,7 +208,7 @@ class Row:
         return None
 
     def _arguments(self, bound: Bound) -> dict[str, Any]:
-        """What the formula takes of a call."""
+        """The formula's arguments, made from those of a call."""
         values = bound.values if self.given is None else self.given(bound.values)
         given = {n: values[n] for n in self.parameters if n in values and n != "out"}
         if self.is_compiled:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What earlier calls had, so that one like them skips what they did.
+// Keys of calls: one with the key of an earlier call skips what that did.
 //
 //     CallKey key;
 //     add_layout(tensor, key);

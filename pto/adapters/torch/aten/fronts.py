@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fronts before PyTorch's kernels (fronts.cpp), by the full names of their overloads.
 
-fronts = Fronts(run)          # run(index, arguments) -> (result or NotImplemented, plan): aten_front.cpp
+fronts = Fronts(run)          # run(index, arguments) -> (result, plan): see aten_front.cpp
 fronts.install("exp")         # once in a process; a text: why it cannot be
 fronts.enter(["exp"])         # on for this thread, until leave()
 """
