@@ -129,6 +129,7 @@ def in_child(entry: Any, *arguments: Any) -> None:
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(SECONDS)
+        torch.set_num_threads(1)  # renews PyTorch's pool, which threads of gradients would race for
         for line in outcomes(entry, *arguments):
             print(line, flush=True)
         os._exit(0)
