@@ -26,7 +26,7 @@ PROPERTIES = {
     "mT": "Tensor",
     "shape": "tuple[Any, ...]",
 }
-# What would need the values of a traced tensor: an error at run time, and to a type checker.
+# Members that need the values of a traced tensor: an error at run time, and to a type checker.
 NO_DATA = ("__int__", "__float__", "__index__", "__complex__", "item", "tolist", "__array__",
            "__dlpack__", "numpy", "__bool__", "__iter__", "__len__", "__init__")  # fmt: skip
 ORDER, OBJECT = ("__lt__", "__le__", "__gt__", "__ge__"), {*vars(object), "__getattr__"}

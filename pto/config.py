@@ -198,7 +198,7 @@ def _check_bool(name: str, value: object, why: str) -> None:
         raise InvalidType(f"config.{name} is {value!r}", why, "assign True or False")
 
 
-on_change: list[Callable[[], None]] = []  # called when a setting has another value
+on_change: list[Callable[[], None]] = []  # called when a variable of the environment was set
 
 
 def _set(name: str, variable: str, value: object) -> None:

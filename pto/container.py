@@ -106,7 +106,12 @@ def read(path: str | os.PathLike) -> Package:
 def opened(content: bytes, shown: str) -> Package:
     """A package of the content of its file."""
     if content[:16] != MAGIC[: len(content)] or not content:
-        refuse(shown, "is no package", "its first bytes are others", "pass a file of save()")
+        refuse(
+            shown,
+            "is no package",
+            "its first bytes are others",
+            "pass a file that pto.package() or save() wrote",
+        )
     broken = "was truncated or altered"
     if len(content) < PREFIX.size + DIGEST_BYTES:
         refuse(shown, broken, f"it has {len(content)} bytes", "save it again")

@@ -11,9 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from pto.adapters import build as libraries
-from pto.adapters.torch import build, direct
+from test_aten_enable import parts  # noqa: F401 a fixture of all tests here
 
 pytest.importorskip("expecttest", reason="PyTorch's own samples use it: pip install expecttest")
 SEED = 20261126
@@ -21,14 +19,6 @@ PARTS = 12  # child processes of the deep run
 SECONDS = 1800  # for each of them
 # Entries that differ, and why.
 OTHERWISE = {"matrix_exp": "its gradient multiplies the rounding of f32 sums a thousand times"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def parts():
-    build.build_aten()
-    if direct._library is None:
-        pytest.skip("its part is not built: python -m pto adapters build torch")
-    assert libraries.built(build.aten())
 
 
 def found(share, part, parts, **task):

@@ -21,7 +21,7 @@ ATEN = 8
 
 # (program, names, places, constants): program(name=value), each value the call's argument at its
 # place, or the constant where the place is -1.
-Plan = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...], tuple[Any, ...]]
+CallPlan = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Implementation:
     run: Callable[[Bound, Any], Any]
     waits: Callable[[Bound], str | None] | None = None
     may_win: Callable[[], bool] = lambda: True
-    plan: "Callable[[Bound], Plan | None]" = lambda bound: None
+    plan: "Callable[[Bound], CallPlan | None]" = lambda bound: None
 
     def reason(self, bound: Bound, slot: int | None = None) -> str | None:
         """Why it does not run a call that asks for this slot, or for none."""

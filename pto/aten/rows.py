@@ -21,7 +21,7 @@ from typing import Any
 
 from pto import _core
 from pto.aten.binding import Bound
-from pto.aten.implementations import Implementation, Plan, implement
+from pto.aten.implementations import CallPlan, Implementation, implement
 from pto.aten.orders import Order, is_pointwise
 from pto.aten.records import Record, library
 from pto.aten.wins import may_win, why_not
@@ -215,7 +215,7 @@ class Row:
             given = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
         return given
 
-    def plan(self, bound: Bound) -> Plan | None:
+    def plan(self, bound: Bound) -> CallPlan | None:
         """How calls run that have the same types, sizes and numbers as one that makes its result.
 
         None where memory counts too, or the formula takes tensors that are no argument.
