@@ -6,10 +6,10 @@ width, as those of `gradients` are. Sizes of decode are heads x heads of the cac
 cache x width, one query; the ceiling is what binds: reading the cache once, or the multiply-adds.
 """
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto.bench.attention import attention, causal, pairs
 from pto.bench.ceilings import binding, peaks
 from pto.bench.runner import Ceiling, Expected, Setting, case

@@ -17,10 +17,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import report
 from pto.bench.runner import Expected, Goal, Measurement, Outcome, Setting, case
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import mindspore
 import numpy as np
-import pto.mindspore
 from mindspore import ops
 
+import pto.mindspore
 from pto.adapters.mindspore.eager import Eager
 from pto.bench.timing import interleave
 

@@ -6,10 +6,10 @@ the padding keeps the size of an image. "blocked" is PyTorch with image and filt
 layout, from which only the result is taken back.
 """
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto.bench.ceilings import peaks
 from pto.bench.runner import Expected, Setting, Work, case
 

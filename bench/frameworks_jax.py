@@ -6,9 +6,9 @@ one program, against sin(a) + b, which XLA fuses. `fused_jax`: fused.py.
 """
 
 import jax
-import pto.jax
 from jax import numpy as jnp
 
+import pto.jax
 from bench.fused import ELEMENTS, arrays, expected
 from pto.bench.runner import Goal, Setting, case
 

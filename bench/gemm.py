@@ -5,10 +5,10 @@ pto/bench/products.py has the contenders. `linear_gelu` adds bias and GELU. Size
 columns.
 """
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto.bench.products import linear, matmul
 from pto.bench.runner import Ceiling, Expected, Setting, case
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import direct
 from bench.reference import Reference
 from pto.bench.ceilings import STREAM_BYTES, copies

@@ -10,11 +10,11 @@ them as a call of a paged cache must.
 
 import math
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto.bench.runner import Ceiling, Expected, Goal, Setting, case
 from pto.ceilings import Read
 

@@ -8,11 +8,11 @@ row functions as often on rows that lie in the first cache; `product` the produc
 
 from collections.abc import Callable
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench.language_goals import roofline
 from pto.bench.ceilings import peaks
 from pto.bench.runner import Expected, Goal, Setting, case

@@ -8,10 +8,10 @@ tasks of them, captured once: scan_kernels.cpp and scan_tasks.cpp.
 from collections.abc import Callable
 from pathlib import Path
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto.bench.ceilings import peaks
 from pto.bench.runner import Expected, Goal, Setting, case
 

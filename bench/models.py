@@ -9,9 +9,9 @@ at the peak of the machine.
 
 from functools import partial
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
 from pto.bench.runner import Ceiling, Everything, OffByOne, Setting, case

@@ -7,10 +7,10 @@ of the weight, read once, that of more the peak of multiply-adds in registers. N
 Sizes are rows x depth x columns.
 """
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto.bench.ceilings import peaks
 from pto.bench.runner import Ceiling, Expected, Setting, case
 from pto.ceilings import Peak, Read

@@ -2,10 +2,10 @@
 """An operator, defined once: inside PyTorch it has a gradient, fake tensors and torch.compile."""
 
 import numpy as np
-import pto.torch  # makes every operator torch.ops.pto.NAME
 import torch
 
 import pto
+import pto.torch  # makes every operator torch.ops.pto.NAME
 from pto import op
 
 

@@ -20,6 +20,19 @@ def deep() -> bool:
     return os.environ.get("PTO_DEEP", "") == "1"
 
 
+@pytest.fixture(scope="session")
+def aten_parts() -> None:
+    """The part of libpto that takes ATen's calls; the test is left out where it is not built."""
+    pytest.importorskip("torch")
+    from pto.adapters import build as libraries
+    from pto.adapters.torch import build, direct
+
+    build.build_aten()
+    if direct._library is None:
+        pytest.skip("its part is not built: python -m pto adapters build torch")
+    assert libraries.built(build.aten())
+
+
 def pytest_terminal_summary(terminalreporter):
     """Where the minutes of ./dev test went, above the closing line."""
     if path := os.environ.get(minutes.VARIABLE):

@@ -4,11 +4,11 @@
 import jax
 import kinds_of_operators  # noqa: F401
 import numpy as np
-import pto.jax
 import pytest
 from shaped_operators import OPERATORS, shapes
 
 import pto
+import pto.jax
 from pto.language.op import op
 
 jax.config.update("jax_num_cpu_devices", 2)

@@ -11,11 +11,11 @@ import pytest
 
 ms = pytest.importorskip("mindspore")
 import kinds_of_operators  # noqa: E402, F401
-import pto.mindspore  # noqa: E402
 from shaped_operators import OPERATORS as PLAIN  # noqa: E402
 from shaped_operators import shapes  # noqa: E402
 
 import pto  # noqa: E402
+import pto.mindspore  # noqa: E402
 from pto import ops  # noqa: E402
 from pto.adapters.mindspore import eager, primitive  # noqa: E402, F401
 from pto.adapters.record import Record  # noqa: E402

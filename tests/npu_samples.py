@@ -19,11 +19,12 @@ import time
 import warnings
 from collections.abc import Iterator
 
-import pto.torch  # noqa: F401 makes the device
 import torch
 from npu_samples_table import DIFFERENT, UNINITIALISED
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput
+
+import pto.torch  # noqa: F401 makes the device
 
 SECONDS = 120  # for one operator
 SAMPLES, GRADIENT_SAMPLES = 12, 3

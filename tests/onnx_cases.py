@@ -7,8 +7,9 @@ import warnings
 import numpy as np
 import onnx
 import onnxruntime
-import pto.onnxruntime
 from onnx import helper, numpy_helper
+
+import pto.onnxruntime
 
 CPU = ["CPUExecutionProvider"]
 OURS = list(pto.onnxruntime.providers)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases for tests over all operators of the library: arguments made from the schema."""
 
-import pto.torch  # noqa: F401
 import torch
 from shaped_operators import OPERATORS, shapes
+
+import pto.torch  # noqa: F401
 
 __all__ = ["OPERATORS", "assert_agrees", "attributes", "tensors", "tolerance", "torch_operator"]
 

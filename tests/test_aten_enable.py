@@ -11,18 +11,11 @@ import torch
 
 import pto
 import pto.aten
-from pto.adapters import build as libraries
-from pto.adapters.torch import build, direct
+from pto.adapters.torch import direct
 from pto.aten import enabling
 from pto.aten.implementations import Implementation, implement, ours, withdraw
 
-
-@pytest.fixture(scope="module", autouse=True)
-def parts():
-    build.build_aten()
-    if direct._library is None:
-        pytest.skip("its part is not built: python -m pto adapters build torch")
-    assert libraries.built(build.aten())
+pytestmark = pytest.mark.usefixtures("aten_parts")
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_aten_enable import parts  # noqa: F401 a fixture of all tests here
 
 pytest.importorskip("expecttest", reason="PyTorch's own samples use it: pip install expecttest")
+pytestmark = pytest.mark.usefixtures("aten_parts")
 SEED = 20261126
 PARTS = 12  # child processes of the deep run
 SECONDS = 1800  # for each of them

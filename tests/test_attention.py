@@ -2,11 +2,11 @@
 """Attention against PyTorch's, against the whole matrix of scores, and its errors."""
 
 import numpy as np
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto import ops
 from pto.errors import Error
 from pto.ops.attention import attention_in_numpy, kept_in_numpy

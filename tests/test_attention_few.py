@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of a few queries, which read keys and values where they lie."""
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
 
 attention = torch.ops.pto.attention
 

@@ -73,8 +73,9 @@ def numpy_of(x):
 
 
 def torch_of(x):
-    import pto.torch  # noqa: F401
     import torch
+
+    import pto.torch  # noqa: F401
 
     return torch.ops.pto.nonzero(torch.from_numpy(x) if min(x.strides, default=0) >= 0
                                  else torch.from_numpy(x.copy())).numpy()  # fmt: skip
@@ -82,7 +83,6 @@ def torch_of(x):
 
 def tensorflow_of(x):
     import pto.tensorflow
-
     from pto.adapters.tensorflow import build
 
     build.build()
@@ -92,6 +92,7 @@ def tensorflow_of(x):
 def onnxruntime_of(x):
     import onnx
     import onnxruntime
+
     import pto.onnxruntime as face
 
     value = onnx.helper.make_tensor_value_info
@@ -197,8 +198,9 @@ def test_a_kernel_that_claims_too_much_is_an_error(claims):
 
 @needs("torch")
 def test_pytorch_says_so_too(claims):
-    import pto.torch  # noqa: F401
     import torch
+
+    import pto.torch  # noqa: F401
 
     x = torch.tensor([1.0, 0, 2])
     assert torch.ops.pto.bounded_claims(x).tolist() == [1, 2]
@@ -211,9 +213,9 @@ def test_pytorch_says_so_too(claims):
 
 @needs("tensorflow")
 def test_tensorflow_says_so_too(claims):
-    import pto.tensorflow
     import tensorflow as tf
 
+    import pto.tensorflow
     from pto.adapters.tensorflow import build
 
     build.build()
@@ -261,8 +263,9 @@ def test_a_bounded_result_without_axes_is_refused():
 
 @needs("torch")
 def test_pytorch_compiles_and_exports_it():
-    import pto.torch  # noqa: F401
     import torch
+
+    import pto.torch  # noqa: F401
 
     def places(x):
         return torch.ops.pto.nonzero(x) * 2
@@ -285,8 +288,9 @@ def test_pytorch_compiles_and_exports_it():
 
 @needs("torch")
 def test_pytorch_gives_integers_without_gradient_and_refuses_vmap():
-    import pto.torch
     import torch
+
+    import pto.torch
 
     x = torch.ones(3, requires_grad=True)
     assert not torch.ops.pto.nonzero(x).requires_grad
@@ -301,9 +305,9 @@ def test_pytorch_gives_integers_without_gradient_and_refuses_vmap():
 
 @needs("torch")
 def test_the_npu_device_waits_for_the_size():
-    import pto.torch  # noqa: F401
     import torch
 
+    import pto.torch  # noqa: F401
     from pto.adapters.torch import activation
 
     if not activation.is_active():
@@ -321,9 +325,9 @@ def test_the_npu_device_waits_for_the_size():
 
 @needs("tensorflow")
 def test_a_graph_of_tensorflow_does_not_know_the_size():
-    import pto.tensorflow
     import tensorflow as tf
 
+    import pto.tensorflow
     from pto.adapters.tensorflow import build
 
     build.build()
@@ -343,6 +347,7 @@ def test_a_graph_of_tensorflow_does_not_know_the_size():
 @needs("jax")
 def test_jax_refuses_it_and_says_what_to_call():
     import jax
+
     import pto.jax
 
     for call in (pto.jax.nonzero, jax.jit(pto.jax.nonzero), jax.vmap(pto.jax.nonzero)):
@@ -356,6 +361,7 @@ def test_jax_refuses_it_and_says_what_to_call():
 def test_mindspore_refuses_it_in_both_modes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # MindSpore writes files of failed graphs into the current folder
     import mindspore
+
     import pto.mindspore
 
     def places(x):

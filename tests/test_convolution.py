@@ -4,11 +4,11 @@
 import random
 
 import numpy as np
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto import ops
 from pto.errors import Error
 

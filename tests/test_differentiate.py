@@ -2,11 +2,11 @@
 """Automatic gradients: each rule against PyTorch's derivative, and what has none."""
 
 import numpy as np
-import pto.torch  # noqa: F401
 import pytest
 import torch
 
 import pto
+import pto.torch  # noqa: F401
 from pto import _core
 from pto.language.differentiate import _RULES, differentiate
 from pto.language.op import op

@@ -12,8 +12,9 @@ import pytest
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-import pto.jax  # noqa: E402,F401
 from jax_cases import same  # noqa: E402
+
+import pto.jax  # noqa: E402,F401
 
 ROOT = Path(__file__).parents[1]
 

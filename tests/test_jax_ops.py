@@ -9,7 +9,6 @@ import pytest
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-import pto.jax  # noqa: E402
 from jax_cases import (  # noqa: E402
     OPERATORS,
     Pieces,
@@ -21,6 +20,7 @@ from jax_cases import (  # noqa: E402
 )  # fmt: skip
 from kinds_of_operators import RepeatRow, Scaled, WeightedSum  # noqa: E402
 
+import pto.jax  # noqa: E402
 from pto import _core, ops  # noqa: E402
 from pto.errors import InvalidType, InvalidValue  # noqa: E402
 from pto.language.op import op  # noqa: E402

@@ -7,7 +7,6 @@ import pytest
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-import pto.jax  # noqa: E402
 from jax_cases import (  # noqa: E402
     OPERATORS,
     arrays,
@@ -19,6 +18,7 @@ from jax_cases import (  # noqa: E402
 from kinds_of_operators import RepeatRow  # noqa: E402
 from shaped_operators import shapes  # noqa: E402
 
+import pto.jax  # noqa: E402
 from pto import ops  # noqa: E402
 from pto.adapters.jax import batching  # noqa: E402
 from pto.errors import InvalidValue  # noqa: E402

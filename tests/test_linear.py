@@ -2,11 +2,11 @@
 """Linear layers with what follows them in the same pass, and their gradients."""
 
 import numpy as np
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 from torch.nn import functional as F
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto import ops
 from pto.errors import Error
 from pto.ops.linear import PackWeight

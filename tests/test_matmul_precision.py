@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
-import pto.torch
 import pytest
 import torch
 
 import pto
+import pto.torch
 from pto import Error, _core
 from pto.ops.linear import MatMulPacked, PackRight
 

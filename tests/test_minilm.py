@@ -57,9 +57,9 @@ def test_in_onnx_runtime_the_embeddings_are_those_of_pytorch(minilm, plain, fuse
     for module in ("onnxruntime", "onnx", "onnxscript"):
         pytest.importorskip(module)
     import onnxruntime
-    import pto.onnxruntime
     from onnx_cases import assigned
 
+    import pto.onnxruntime
     from examples.demo.export import exported
 
     options = onnxruntime.SessionOptions()

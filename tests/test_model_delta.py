@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gated delta rule against a loop over tokens in f64, and against the model's own function."""
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gates and mixtures of experts of real models against their formulas in plain torch."""
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
 

@@ -2,11 +2,11 @@
 """The forms without bytes of the operators of DeepSeek V3.2 in f32 and bf16, against their formulas
 in plain torch, and a decode step with its projections."""
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
 from pto.models.formulas import bf16_of, f32_of

@@ -4,10 +4,10 @@ model's sizes and random weights. `./dev test --models` runs them."""
 
 from importlib import import_module, metadata
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from examples.models import modules
 from examples.models.pages import Pages
 

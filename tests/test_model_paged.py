@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over pages against SDPA on gathered keys in f64."""
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
 

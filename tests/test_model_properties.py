@@ -5,11 +5,11 @@ odd arguments change nothing that they should not, or are errors."""
 import threading
 
 import ml_dtypes
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
 

@@ -2,11 +2,11 @@
 """Which keys the indexer selects, and attention over them, against their formulas in plain torch,
 at an eighth of the sizes."""
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 
 import pto
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
 

@@ -4,10 +4,10 @@
 import tracemalloc
 
 import numpy as np
-import pto.torch  # noqa: F401
 import pytest
 import torch
 
+import pto.torch  # noqa: F401
 from pto import _core, ops
 
 SHAPES = {"small": (40, 50), "large": (700, 800)}  # large results of PyTorch lie in our pool

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention with gradients on the npu device, under torch.compile too: it trains as on the CPU."""
 
-import pto.torch  # noqa: F401 makes the device where it is built
 import pytest
 import torch
 
+import pto.torch  # noqa: F401 makes the device where it is built
 from pto.adapters.torch import activation
 
 pytestmark = pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")

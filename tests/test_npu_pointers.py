@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import children
-import pto.torch  # noqa: F401 makes the device where it is built
 import pytest
 import torch
 
+import pto.torch  # noqa: F401 makes the device where it is built
 from pto import build_config
 from pto.adapters.torch import activation
 

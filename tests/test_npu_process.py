@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import children
-import pto.torch  # noqa: F401 makes the device where it is built
 import pytest
 
+import pto.torch  # noqa: F401 makes the device where it is built
 from pto.adapters.torch import activation
 
 pytestmark = pytest.mark.skipif(not activation.is_active(), reason="the npu device is not built")

@@ -10,7 +10,6 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 import onnxruntime
-import pto.onnxruntime  # noqa: F401
 from onnx import TensorProto, helper
 from onnx_cases import (
     OURS,
@@ -25,6 +24,7 @@ from onnx_cases import (
     with_constants,
 )
 
+import pto.onnxruntime  # noqa: F401
 from pto import _core, ops
 from pto.adapters.onnxruntime.table import TABLE
 from pto.language.op import op

@@ -17,7 +17,6 @@ from pto.language.native_kernel import cpp_kernel
 
 torch = pytest.importorskip("torch")
 import pto.torch  # noqa: E402
-
 from pto.language.op import operators  # noqa: E402
 
 

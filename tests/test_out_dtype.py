@@ -3,11 +3,11 @@
 
 import ml_dtypes
 import numpy as np
-import pto.torch
 import pytest
 import torch
 
 import pto
+import pto.torch
 from pto import ops
 from pto.errors import Error
 

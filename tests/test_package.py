@@ -150,7 +150,6 @@ def test_tensors_of_pytorch_run_as_compiled_in_any_mode_and_no_gradient_is_lost(
 
 def test_npu_tensors_run_in_the_order_of_their_stream(saved):
     import pto.torch  # noqa: F401 which makes the device
-
     from pto.adapters.torch import activation
 
     if not activation.is_active():

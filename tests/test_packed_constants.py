@@ -13,11 +13,11 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import pto.torch
 import pytest
 import torch
 
 import pto
+import pto.torch
 from pto.adapters import build
 from pto.adapters.torch.build import DIRECT
 from pto.errors import Error

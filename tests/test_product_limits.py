@@ -5,9 +5,10 @@ import os
 import re
 
 import children
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
 
 OPS = torch.ops.pto
 

@@ -2,11 +2,11 @@
 """Gradients of programs, their loops, branches and writes, against PyTorch's of the same text."""
 
 import numpy as np
-import pto.torch  # noqa: F401
 import pytest
 import torch
 
 import pto
+import pto.torch  # noqa: F401
 from pto.language.differentiate import differentiate
 from pto.language.op import op
 from pto.language.trace import Trace

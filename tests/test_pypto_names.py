@@ -4,10 +4,10 @@
 import importlib
 import sys
 
-import pto.torch  # noqa: F401 makes the device npu
 import pytest
 import torch
 
+import pto.torch  # noqa: F401 makes the device npu
 from pto import build_config
 from pto.adapters.torch import activation
 

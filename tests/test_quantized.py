@@ -2,12 +2,12 @@
 """Linear layers with weights of 8 and 4 bits: their bits are those of the widened weight."""
 
 import numpy as np
-import pto.torch
 import pytest
 import torch
 from torch.nn import functional as F
 
 import pto
+import pto.torch
 from pto import _core, ops
 from pto.errors import Error
 from pto.ops.linear import PackWeight

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import threading
 
-import pto.torch
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 import pto
+import pto.torch
 from pto.adapters.torch import activation
 from pto.errors import Error
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions of mixed precision: what torch.autocast casts the arguments of operators to."""
 
-import pto.torch  # noqa: F401
 import pytest
 import torch
 
+import pto.torch  # noqa: F401
 from pto.adapters.record import Record
 from pto.adapters.torch import activation, autocast, has_cpp_gradients
 from pto.language.op import op, operators

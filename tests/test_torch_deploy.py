@@ -4,12 +4,12 @@
 import io
 
 import children
-import pto.torch  # noqa: F401
 import pytest
 import torch
 from operator_cases import OPERATORS, tensors
 from torch._dynamo import compiled_autograd
 
+import pto.torch  # noqa: F401
 from pto.adapters.torch import has_cpp_gradients
 
 ops = torch.ops.pto

@@ -4,12 +4,12 @@
 import ctypes
 import gc
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto.adapters.torch import direct
 
 pytestmark = pytest.mark.skipif(direct._library is None, reason="direct calls are not built")

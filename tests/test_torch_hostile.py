@@ -5,9 +5,10 @@ import subprocess
 import sys
 import threading
 
-import pto.torch  # noqa: F401
 import pytest
 import torch
+
+import pto.torch  # noqa: F401
 
 ops = torch.ops.pto
 X = torch.randn(3, 4)

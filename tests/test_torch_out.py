@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results into given memory: the overload `out`, and operators in place."""
 
-import pto.torch
 import pytest
 import torch
 from operator_cases import OPERATORS, tensors, torch_operator
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import pto
+import pto.torch
 from pto.adapters.record import Record
 from pto.adapters.torch import activation
 from pto.adapters.torch.autograd import _NoGradient, _refuse_writing

@@ -3,11 +3,11 @@
 
 import warnings
 
-import pto.torch
 import pytest
 import torch
 from operator_cases import OPERATORS, tensors, torch_operator
 
+import pto.torch
 from pto.adapters.torch.batching import BatchingRule
 from pto.language.op import op
 

@@ -5,12 +5,12 @@ import gc
 import threading
 
 import numpy as np
-import pto.torch
 import pytest
 import torch
 from torch import nn
 
 import pto
+import pto.torch
 from pto.errors import Error
 from pto.language.op import op
 

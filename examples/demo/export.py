@@ -15,9 +15,9 @@ import os
 import warnings
 from pathlib import Path
 
-import pto.onnxruntime
 import torch
 
+import pto.onnxruntime
 from examples.demo.fused import PtoSteps
 
 FOLDER = Path(__file__).parents[2] / "build"

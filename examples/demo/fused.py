@@ -14,9 +14,10 @@ Invariants: the numbers of the model stay; the classes of modules change, and ar
 end.
 """
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
+
+import pto.torch  # noqa: F401 registers torch.ops.pto
 
 
 class _FusedEmbeddings(BertEmbeddings):

@@ -16,9 +16,9 @@ import time
 from dataclasses import replace
 from functools import partial
 
-import pto.torch  # noqa: F401 registers torch.ops.pto
 import torch
 
+import pto.torch  # noqa: F401 registers torch.ops.pto
 from examples.models import eager
 from examples.models.layers import (
     BF16,

@@ -2,12 +2,12 @@
 """The largest and smallest of no elements: refused at the call, wherever the function runs."""
 
 import numpy as np
-import pto.torch  # noqa: F401
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import pto
+import pto.torch  # noqa: F401
 
 
 @pto.op("test_largest(Tensor x) -> Tensor")

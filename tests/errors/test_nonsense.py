@@ -7,11 +7,11 @@ import inspect
 import itertools
 
 import numpy as np
-import pto.torch
 import pytest
 import torch
 
 import pto
+import pto.torch
 
 X = np.ones((2, 3), "f4")
 NONSENSE = {

@@ -6,10 +6,10 @@ import pathlib
 import sys
 
 import children
-import pto.torch  # noqa: F401
 import pytest
 import torch
 
+import pto.torch  # noqa: F401
 from pto.adapters.torch import build
 from pto.errors import Failure
 from pto.language.op import op

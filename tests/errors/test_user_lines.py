@@ -5,11 +5,11 @@ import os
 import traceback
 
 import numpy as np
-import pto.torch
 import pytest
 import torch
 
 import pto
+import pto.torch
 
 X = np.ones((2, 3), "f4")
 PACKAGE = os.path.dirname(pto.__file__)

@@ -2,11 +2,11 @@
 """pto.check and assert: what is not true of a call's values is told with its line, and in time."""
 
 import numpy as np
-import pto.torch
 import pytest
 import torch
 
 import pto
+import pto.torch
 from pto.language.op import op
 
 X, ROWS, OUT = np.ones((3, 2), "f4"), np.array([0, 2, 1]), np.zeros((3, 2), "f4")

@@ -7,10 +7,10 @@ python my_ops.py
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pto.jax
 from jax.test_util import check_grads
 
 import pto
+import pto.jax
 from pto import op
 
 

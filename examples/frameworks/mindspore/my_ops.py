@@ -6,9 +6,9 @@ python my_ops.py
 
 import mindspore as ms
 import numpy as np
-import pto.mindspore
 
 import pto
+import pto.mindspore
 from pto import op
 
 

@@ -7,10 +7,10 @@ python my_ops.py
 
 import numpy as np
 import onnxruntime
-import pto.onnxruntime
 from onnx import TensorProto, helper
 
 import pto
+import pto.onnxruntime
 from pto import op
 
 
