@@ -3,9 +3,10 @@
 
     python docs/cells.py docs/tutorials/1_kernel.md     # JSON: the output of each cell in Markdown
 
-mkdocs.yml names this file as a hook: the pages of docs/tutorials get their outputs when the site is
-built, by the Python of .venv, which has pto. A cell is a ```python block; its output is what it
-prints, and then the value of its last expression, in HTML where it has _repr_html_.
+mkdocs.yml names this file as a hook: the pages of docs/tutorials and docs/cpp get their outputs
+when the site is built, by the Python of .venv, which has pto. A cell is a ```python block; its
+output is what it prints, and then the value of its last expression, in HTML where it has
+_repr_html_.
 """
 
 import ast
@@ -61,7 +62,7 @@ def output(code: str, file: str, names: dict[str, Any]) -> str:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """mkdocs: a lesson with the outputs of its cells."""
-    if not page.file.src_uri.startswith("tutorials/"):
+    if not page.file.src_uri.startswith(("tutorials/", "cpp/")):
         return markdown
     root = Path(__file__).resolve().parent.parent
     command = [root / ".venv/bin/python", __file__, page.file.abs_src_path]

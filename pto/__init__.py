@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # loaded at its first use
         TensorHandle,
         compile,
     )
+    from pto.tile_offsets import TileLayout, tile_layout  # noqa: F401
 
 __version__ = "0.2.0"
 __all__ = ["Error", "config", "memory", "repack", *_language]
@@ -53,12 +54,14 @@ _LATER = {
     "Graph": "pto.language.pictures",
     "Health": "pto.language.health",
     "PackedWeight": "pto.ops.packed_weight",
+    "TileLayout": "pto.tile_offsets",
     "Tuned": "pto.language.tune",
     "cpp_kernel": "pto.language.native_kernel",
     "health": "pto.language.health",
     "load": "pto.container",
     "pack_weight": "pto.ops.packed_weight",
     "package": "pto.language.library",
+    "tile_layout": "pto.tile_offsets",
     "tile_op": "pto.language.tile_operation",
     "tune": "pto.language.tune",
     "verify": "pto.language.verify",

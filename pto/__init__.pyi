@@ -248,6 +248,8 @@ from pto.tasks import ParamType as ParamType
 from pto.tasks import Runtime as Runtime
 from pto.tasks import TensorHandle as TensorHandle
 from pto.tasks import compile as compile
+from pto.tile_offsets import TileLayout as TileLayout
+from pto.tile_offsets import tile_layout as tile_layout
 
 Constant = Tensor  # a parameter whose elements stay as they are
 

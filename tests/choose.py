@@ -30,7 +30,7 @@ SUBJECTS = {
     "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control|"
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
-    "test_tutorial|test_notebooks|test_types|"
+    "test_tutorial|test_notebooks|test_types|test_cpp_pages|"
     "test_exercises|test_contributing|test_package|test_package_c|test_library|"
     "test_prebuilt|test_redefinition|test_pictures|test_kernel_sources": EVERY,
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lessons of docs/tutorials: their cells run as plain Python, and as notebooks with Jupyter.
+"""The lessons of docs/: their cells run as plain Python, and as notebooks with Jupyter.
 
 `./dev test --site` installs jupytext and nbclient; elsewhere that test is skipped.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), ROOT / "docs/cpp/1_tiles.md"]
 
 
 def shown(page):
