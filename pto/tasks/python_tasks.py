@@ -3,8 +3,10 @@
 
     rt.register("p", orch=orch, kernels={"total": total})      # total(x, y, factor)
 
-The function is found by its module and name in a process of its device, as in multiprocessing's
-"spawn"; a script's own module is imported there under the name __mp_main__. It gets the tensors as
+A process of its device finds the function by its module and name, as in multiprocessing's "spawn",
+which imports a script's own module under the name __mp_main__. A lambda, a function within another
+one, and what a notebook or a prompt defines have no such name: cloudpickle sends their code and the
+values that they use, as they are when the function is registered. The function gets the tensors as
 NumPy arrays over shared memory, then the scalars, and writes its outputs where they lie.
 """
 
@@ -18,17 +20,37 @@ from pto.errors import InvalidType
 
 
 def pickled(name: str, function: Callable) -> bytes:
-    """Pickles what a worker needs to find the function."""
+    """Pickles what a worker needs to find the function, or the function itself."""
     about = spawn.get_preparation_data("pto-worker")
     about = {key: about[key] for key in about if key not in ("authkey", "start_method")}
+    return pickle.dumps((about, _by_name(function) or _by_value(name, function)))
+
+
+def _by_name(function: Callable) -> bytes | None:
+    """None where another process would not find it."""
     try:
-        return pickle.dumps((about, pickle.dumps(function)))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        made = pickle.dumps(function)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    is_prompt = not hasattr(sys.modules["__main__"], "__file__")  # or a notebook
+    return None if is_prompt and b"__main__" in made else made
+
+
+def _by_value(name: str, function: Callable) -> bytes:
+    fix = "define it with def at the top level of a module"
+    try:
+        import cloudpickle  # seldom needed, and not everywhere installed
+    except ImportError:
         raise InvalidType(
-            f"kernel {name!r} cannot reach another process: {error}",
-            "it is found there by its module and name",
-            "define it with def at the top level of a module",
+            f"kernel {name!r} cannot reach another process",
+            "no module there has it by its name; cloudpickle, which sends code, is not installed",
+            f"{fix}, or run: pip install cloudpickle",
         ) from None
+    try:
+        return cloudpickle.dumps(function)
+    except Exception as error:  # noqa: BLE001 whatever the values that it uses raise
+        raise InvalidType(f"kernel {name!r} cannot reach another process: {error}",
+                          "it is sent with the values that it uses", fix) from None  # fmt: skip
 
 
 _is_prepared = False
