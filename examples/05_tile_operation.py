@@ -8,23 +8,22 @@ They fuse with their neighbours as `exp` does, and need no change in the package
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import pto
 
 
-@pto.tile_op("softcap(Tensor x, float c) -> Tensor")
-class softcap:  # noqa: N801 the class becomes a function
+def softcap_oracle(x: NDArray[np.float64], c: float) -> NDArray[np.float64]:
+    return c * np.tanh(x / c)
+
+
+@pto.tile_op("softcap(Tensor x, float c) -> Tensor", oracle=softcap_oracle)
+def softcap(x: pto.Tensor, c: float) -> pto.Tensor:
     """c * tanh(x / c): the identity near 0, never beyond c."""
-
-    def body(x, c):
-        return c * pto.tanh(x / c)
-
-    def oracle(x, c):
-        return c * np.tanh(x / c)
+    return c * pto.tanh(x / c)
 
 
-@pto.tile_op("squared_relu(Tensor x) -> Tensor")
-class squared_relu:  # noqa: N801
+class SquaredRelu:
     """max(x, 0) squared."""
 
     cpp = """
@@ -33,15 +32,20 @@ class squared_relu:  # noqa: N801
       TMUL(dst, positive, positive);
     """
 
-    def oracle(x):
-        return np.maximum(x, 0) ** 2
+    @staticmethod
+    def oracle(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.square(np.maximum(x, 0))
 
-    def grad(ctx, d_result):
+    @staticmethod
+    def grad(ctx: pto.GradientContext, d_result: pto.Tensor) -> dict[str, pto.Tensor]:
         return {"x": d_result * 2 * pto.relu(ctx.saved("x"))}
 
 
+squared_relu = pto.tile_op("squared_relu(Tensor x) -> Tensor")(SquaredRelu)
+
+
 @pto.jit
-def scores(x, y):
+def scores(x: pto.Tensor, y: pto.Tensor) -> pto.Tensor:
     return pto.softmax(softcap(x, 30.0)) * squared_relu(y)
 
 

@@ -24,6 +24,7 @@ from pto.memory import memory, repack
 
 if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
+    from pto.language.gradient import GradientContext  # noqa: F401
     from pto.language.health import Health, health  # noqa: F401
     from pto.language.library import package  # noqa: F401
     from pto.language.native_kernel import cpp_kernel  # noqa: F401
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # loaded at its first use
         TensorHandle,
         compile,
     )
+    from pto.tasks.host_context import Context  # noqa: F401
     from pto.tile_offsets import TileLayout, tile_layout  # noqa: F401
 
 __version__ = "0.2.0"
@@ -51,6 +53,8 @@ _ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
 _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "TensorHandle",
             "compile")  # fmt: skip
 _LATER = {
+    "Context": "pto.tasks.host_context",
+    "GradientContext": "pto.language.gradient",
     "Graph": "pto.language.pictures",
     "Health": "pto.language.health",
     "PackedWeight": "pto.ops.packed_weight",

@@ -112,6 +112,7 @@ from pto.language.generated import eye as eye
 from pto.language.generated import one_hot as one_hot
 from pto.language.generated import tril as tril
 from pto.language.generated import triu as triu
+from pto.language.gradient import GradientContext as GradientContext
 from pto.language.health import Health as Health
 from pto.language.health import health as health
 from pto.language.infer import Spec as Spec
@@ -248,6 +249,7 @@ from pto.tasks import ParamType as ParamType
 from pto.tasks import Runtime as Runtime
 from pto.tasks import TensorHandle as TensorHandle
 from pto.tasks import compile as compile
+from pto.tasks.host_context import Context as Context
 from pto.tile_offsets import TileLayout as TileLayout
 from pto.tile_offsets import tile_layout as tile_layout
 

@@ -16,8 +16,11 @@ import pytest
 import pto
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ["tests/typed_surface.py", "examples/02_softmax.py", "examples/04_attention.py",
-         "examples/06_package.py"]  # fmt: skip
+FILES = [
+    "tests/typed_surface.py",
+    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples").glob("0*.py")),
+    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples/runtime").glob("*.py")),
+]
 WRONG = """import pto
 
 def f(x: pto.Tensor) -> pto.Tensor:

@@ -4,6 +4,8 @@
 Each device holds half of the hidden units: relu(x up) down of its half; the halves are added.
 """
 
+from typing import Any
+
 import numpy as np
 
 import pto
@@ -39,7 +41,7 @@ PTO_KERNEL(half, Half)
 """
 
 
-def layer(ctx, args):
+def layer(ctx: pto.Context, args: dict[str, Any]) -> None:
     parts = {}
     for chip in ctx.peers():
         parts[chip], hidden = ctx.alloc((32, 64)), ctx.alloc((32, 64))
@@ -55,14 +57,13 @@ rng = np.random.default_rng(0)
 with pto.Runtime(level="host", devices=[0, 1]) as rt:
     rt.register("layer", orch=layer, kernels={"half": pto.compile(kernels=[{"source": KERNELS}])})
 
-    def shared(shape):
+    def shared(shape: tuple[int, ...]) -> pto.TensorHandle:
         tensor = rt.alloc(shape)
         tensor.numpy()[...] = rng.integers(-3, 4, shape)
         return tensor
 
-    args = {"x": shared((32, 64)), "y": rt.alloc((32, 64)),
-            "up": [shared((64, 64)) for _ in rt.devices],
-            "down": [shared((64, 64)) for _ in rt.devices]}  # fmt: skip
+    args: dict[str, Any] = {"x": shared((32, 64)), "y": rt.alloc((32, 64))}
+    args |= {name: [shared((64, 64)) for _ in rt.devices] for name in ("up", "down")}
     graph = rt.capture("layer", args)
     for _ in range(3):
         args["x"].numpy()[...] = rng.integers(-3, 4, (32, 64))

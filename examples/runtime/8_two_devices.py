@@ -13,12 +13,12 @@ import pto
 HERE = Path(__file__).parent
 
 
-def add_up(x, total):
+def add_up(x: np.ndarray, total: np.ndarray) -> None:
     """A kernel in Python: it runs in a process of its device, on the same memory."""
     total[0] = x.sum(dtype=np.float64)
 
 
-def orchestrate(ctx, args):
+def orchestrate(ctx: pto.Context, args: dict[str, np.ndarray]) -> float:
     x, y = args["x"], args["y"]
     chips = ctx.peers()
     size = len(x) // len(chips)

@@ -14,7 +14,7 @@ import pto
 SOURCE = Path(__file__).parent / "vector.cpp"
 
 
-def ring(ctx, tensors):
+def ring(ctx: pto.Context, tensors: dict[int, pto.TensorHandle]) -> None:
     chips = ctx.peers()
     n = len(chips)
     for step in range(n - 1):

@@ -32,7 +32,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from pto import _core, language
 from pto.errors import Error, InvalidType, InvalidValue, nearest
@@ -204,7 +204,20 @@ def _forget() -> None:
     TILE_GRADIENTS.clear()
 
 
-def tile_op(schema: str, *, oracle: Callable | None = None, grad: Callable | None = None) -> Any:
+class TileFunction(Protocol):
+    """A function of tensors and floats. check() runs the laws of the operation and returns how many
+    cases held.
+    """
+
+    definition: TileOperation
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor: ...
+    def check(self) -> int: ...
+
+
+def tile_op(
+    schema: str, *, oracle: Callable | None = None, grad: Callable | None = None
+) -> Callable[[Any], TileFunction]:
     """Decorates a class or a function that defines a tile operation; see the head of this file.
 
     `oracle` and `grad` are those of a function. Raises InvalidType and InvalidValue for a schema,
@@ -216,7 +229,7 @@ def tile_op(schema: str, *, oracle: Callable | None = None, grad: Callable | Non
                           'write it as in @pto.tile_op("softcap(Tensor x, float c) -> Tensor")',
                           user_line())  # fmt: skip
 
-    def define(definition: Any) -> Callable:
+    def define(definition: Any) -> TileFunction:
         parts = dict(_parts(definition, oracle, grad))
         made = TileOperation(schema, parts, _line_of(definition), definition.__module__)
         made.define()
@@ -249,7 +262,7 @@ def _split(line: str) -> tuple[str, int]:
     return file, int(number or 0)
 
 
-def _function(made: TileOperation, definition: Any) -> Callable:
+def _function(made: TileOperation, definition: Any) -> TileFunction:
     """The function that a program calls."""
     names = [a.name for a in made.arguments]
     given = ", ".join(f"{a.name}=_defaults[{a.name!r}]" if a.has_default else a.name

@@ -50,7 +50,9 @@ class Run:
 
     def __init__(self, name: str, work: Work, queue: "RunQueue") -> None:
         self.name = name
-        self.report: Report | HostReport | None = None
+        self.report: Any = (
+            None  # Report at level chip, HostReport at level host; None until it ends
+        )
         self._value: Any = None
         self._work, self._queue = work, queue
         self._has_ended = threading.Event()

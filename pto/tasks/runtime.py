@@ -7,7 +7,7 @@ with pto.Runtime(level="chip", platform="cpu", device=0) as rt: ...
 import importlib
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.tasks.package import CompiledPackage
@@ -15,6 +15,11 @@ from pto.tasks.report import TraceReport
 from pto.tasks.run import RunQueue
 from pto.tasks.tracing import Tracing
 
+if TYPE_CHECKING:
+    from pto.tasks.chip import ChipRuntime
+    from pto.tasks.host_runtime import HostRuntime
+
+R = TypeVar("R", bound="Runtime")
 _LEVELS = {  # module and class
     "chip": ("pto.tasks.chip", "ChipRuntime"),
     "host": ("pto.tasks.host_runtime", "HostRuntime"),
@@ -32,6 +37,10 @@ class Runtime:
     _queue: RunQueue
     _tracing: Tracing
 
+    @overload
+    def __new__(cls, level: Literal["chip"] = "chip", **options: Any) -> "ChipRuntime": ...
+    @overload
+    def __new__(cls, level: Literal["host"], **options: Any) -> "HostRuntime": ...
     def __new__(cls, level: str = "chip", **options: Any) -> "Runtime":
         if cls is not Runtime:
             return super().__new__(cls)
@@ -67,7 +76,7 @@ class Runtime:
         refuse_fork(self._process)
         self._queue.check_open()
 
-    def __enter__(self) -> "Runtime":
+    def __enter__(self: R) -> R:
         return self
 
     def __exit__(self, *_: object) -> None:
