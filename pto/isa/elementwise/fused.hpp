@@ -7,8 +7,9 @@
 //     TDIVS(d, 1.0f, a);               // d = 1 / a
 //     TADDRELUCONV(d, a, b);           // d = relu(a + b) in d's element type
 //
-// Invariant: as in elementwise.hpp, and each step of a half or bfloat16_t is rounded. Conversions
-// round to nearest even and clamp.
+// Invariant: as in elementwise.hpp. TAXPY rounds the product and then the sum, T...RELUCONV rounds
+// the sum before it converts, all others compute half and bfloat16_t in f32 and round once.
+// Conversions round to nearest even and clamp.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise/convert_modes.hpp"

@@ -4,8 +4,8 @@
 //     TPARTADD(d, a, b);                     // a + b where both are valid, else the valid one
 //     TPARTARGMAX(d, a, b, dIdx, aIdx, bIdx);   // the greater element and its index
 //
-// Invariant: where neither source is valid, the destination's valid region becomes 0. A destination
-// may be one of the sources.
+// Invariant: valid elements of the destination where neither source is valid become 0. A
+// destination may be one of the sources.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/reduce/reduce.hpp"

@@ -9,9 +9,9 @@
 //
 // An exponent is an e8m0 code E; a group is multiplied by 2^(127 - E) and rounded to nearest even,
 // clamped to the largest number. OCP: E is that of the largest magnitude less 8 (e4m3) or 2 (e2m1).
-// NV: the least power of two not below the largest magnitude / 448 or / 6. The groups of
-// rows 0, 1, ... lie one behind the other in magnitudes and scalings, by columns where rows are
-// grouped; so do exponents, unless kIsGrid. NaN is no magnitude (in e2m1 the exponent is NaN).
+// NV: E is that of the least power of two not below the largest magnitude / 448 or / 6. The largest
+// magnitude ignores NaN in e4m3; in e2m1 a NaN makes the exponent NaN. Magnitudes and scalings hold
+// a number per group, one line of groups directly after another; so do exponents, unless kIsGrid.
 //
 // Invariant: a product and the sum that follows are rounded one by one.
 // Thread safety: a tile belongs to one thread.

@@ -220,7 +220,7 @@ struct GlobalTensor : ViewOf<T, Order, false> {
     stride_.template set<Dims...>(given...);
   }
 
-  // Reads one element, by its number from data() on or by five indices. Nothing checks them.
+  // Read or write one element, by its number from data() on or by five indices, unchecked.
   PTO_INLINE Element GetElement(int64_t at) const {
     return lanes::number_at<Element>(this->data_, at);
   }

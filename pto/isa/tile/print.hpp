@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPRINT: prints a tile or a view of memory as text, on the standard output.
 //
-//     TPRINT(t);                                      // f32 tile, 2 x 3 valid of 4 x 64
-//     TPRINT<PrintFormat::Width10_Precision6>(t);     //     0.0000   1.0000   2.0000
-//                                                     //     3.0000   4.0000   5.0000
+//     TPRINT(t);                                     // f32 tile, 2 x 3 valid of 4 x 64:
+//                                                    //    0.0000   1.0000   2.0000
+//                                                    //    3.0000   4.0000   5.0000
+//     TPRINT<PrintFormat::Width10_Precision6>(t);    //    0.000000   1.000000   2.000000 ...
 //
 // Invariant: prints the valid region, a line for each row; long rows continue on the next line.
 // Thread safety: lines of several threads do not mix, tiles may.

@@ -71,7 +71,7 @@ enum class CompactMode { Null, Normal, RowPlusOne, RowAlignedPadding };
 // From CustomBase on the value is its own bits, see PadValueCustom.
 enum class PadValue : uint64_t { Null, Zero, Max, Min, CustomBase = uint64_t(1) << 32 };
 // Layout maps the five dimensions of a view to the rows and columns of a tile: see
-// detail::kLayoutDims.
+// moves::kLayoutDims.
 enum class Layout {
   ND,
   DN,
@@ -133,7 +133,7 @@ enum class RemSAlgorithm { DEFAULT, HIGH_PRECISION };
 // Plain stores stay in the cache; Stream stores bypass it (see TSTORE).
 enum class CacheHint { Plain, Stream };
 
-// Every instruction returns it. Instructions complete in order here, so waiting does nothing.
+// Instructions on tiles return it. They complete in order here, so waiting does nothing.
 struct RecordEvent {
   PTO_INLINE void Wait() const {}
 };
@@ -152,7 +152,7 @@ struct Choose : TypeIs<A> {};
 template <class A, class B>
 struct Choose<false, A, B> : TypeIs<B> {};
 
-// Makes a padding value of one's own from a float, or from bits of the element type.
+// Makes a custom padding value from a float, or from bits of the element type.
 constexpr PadValue padding_of_bits(uint32_t bits) {
   return PadValue(uint64_t(PadValue::CustomBase) | bits);
 }
