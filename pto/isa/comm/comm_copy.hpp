@@ -4,7 +4,8 @@
 //     comm::detail::copy(dst, src, tile, false);                    // dst = src
 //     comm::detail::reduce(dst, src, tile, comm::ReduceOp::Max);    // dst = max(dst, src)
 //
-// The source gives the shape; a view without one has the tile's valid elements, at most its count.
+// The source gives the shape: the destination must have at least it, which nothing checks. A view
+// without a shape has the tile's valid elements, at most its count.
 //
 // Invariant: elements outside the shape keep their values. A maximum or minimum with NaN is NaN.
 // Thread safety: plain writes of elements, atomic additions.
@@ -50,8 +51,8 @@ constexpr bool check_stacked() {
   return true;
 }
 
-// Calls visit(dst, dst_step, src, src_step, count) for every row that both views have. Rows of dst
-// and src start at `to` and `from` of dimension 3; the shape is that of `shape`.
+// Calls visit(dst, dst_step, src, src_step, count) for every row of the shape of `shape`. Rows of
+// dst and src start at `to` and `from` of dimension 3.
 template <class D, class S, class G, class Visit>
 PTO_INLINE void for_both(const D& dst, int64_t to, const S& src, int64_t from, const G& shape,
                          const Visit& visit) {

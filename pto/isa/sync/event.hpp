@@ -8,7 +8,8 @@
 // Record<Id>() and Wait<Id>() are flag Id between the cores of a block (see sync.hpp).
 //
 // Invariant: instructions of a core run in order here, so an event only says whether it was
-// recorded. Inside launches, waiting for an event that was not recorded fails the block.
+// recorded. Inside launches, waiting for an event between two different pipes that was not recorded
+// fails the block.
 // Thread safety: an event belongs to one core.
 #pragma once
 #include "pto/isa/sync/sync.hpp"

@@ -36,7 +36,7 @@ PTO_INLINE RecordEvent TPUSH(Pipe& pipe, const D& tile, Here here = Here::now())
   pipes::push_tile<Pipe, Split, void>(pipe, tile, -1, here);
   return {};
 }
-// Pops as the vector core `sub_block`.
+// Pushes as the vector core `sub_block`.
 template <class Pipe, class D, TileSplitAxis Split = TILE_NO_SPLIT,
           PTO_IF(pipes::kIsPipe<Pipe>&& kIsTile<D>)>
 PTO_INLINE RecordEvent TPUSH(Pipe& pipe, const D& tile, int sub_block, Here here = Here::now()) {
@@ -124,7 +124,8 @@ PTO_AFTER_EVENTS(TALLOC, )
 #undef PTO_AFTER_EVENTS
 #undef PTO_IF
 
-// Sets the entry of all columns for the next pushes of this core: a scale, for results of type Out.
+// Sets the entry of all columns for the next pushes of this core: a scale, whose low 13 bits are
+// cut, for results of type Out.
 template <class Out>
 PTO_INLINE void SET_QUANT_SCALAR(float scale) {
   PTO_ENTER(SET_QUANT_SCALAR, "<Out> scale", "-:");
