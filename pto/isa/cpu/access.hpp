@@ -172,7 +172,7 @@ PTO_INLINE void store_part(T* p, Vec<Compute<T>, N> v, int n) {
   }
 }
 
-// Loads elements at a distance of `stride` elements.
+// Loads the first n elements (0 <= n <= N), `stride` apart; the other lanes are zero.
 template <int N, class T>
 PTO_INLINE Vec<Compute<T>, N> gather(const T* p, int64_t stride, int n) {
   Raw<T> lane[N] = {};
@@ -203,7 +203,7 @@ PTO_INLINE void store_stream(T* p, Vec<Compute<T>, N> v) {
   *reinterpret_cast<typename VecOf<Raw<T>, N>::loose*>(p) = raw;
 }
 
-// Adds to *p in one step, whoever else adds there; what follows may be seen before.
+// Adds to *p atomically; relaxed, so it orders no other access.
 template <class T>
 PTO_INLINE void add_atomic(T* p, T value) {
   if constexpr (kSame<T, Raw<T>> && !kIsFloat<T>) {

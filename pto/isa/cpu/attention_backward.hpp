@@ -2,8 +2,8 @@
 // Attention backward: the gradients of q, k and v. Weights are computed again from the logarithms
 // of their sums; with P the weights and D the sum of out d_out along a row, the gradients of scores
 // are dS = P (d_out v^T - D + d_log_sum), and d_v = P^T d_out, d_q = dS k, d_k = dS^T q. Dropout
-// multiplies P in d_v, and d_out v^T, by its factors. The gradient of a mask is dS, added up over
-// what shares it, which is found on its own: jobs would have to wait for each other.
+// multiplies P in d_v, and d_out v^T, by its factors. The gradient of a mask is dS, summed over the
+// heads and batches that share it; add_scores() finds it apart, as jobs would wait for each other.
 //
 //     attention::run_backward(job);   // one head of k and v with all rows that share it
 //     attention::add_scores(job, 128, sums);   // dS of some rows and the keys from 128 on

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention block: some rows of heads x queries and some keys, which the loops of attention have
-// come to, and their memory: packed operands, scores, weights, sums so far.
+// Attention block: the rows of heads x queries and the keys that the loops of attention compute at
+// a time, and their memory: packed operands, scores, weights, sums so far.
 //
 //     KeyBlock b(job);
 //     b.move(0, 96);                // rows

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention dropout: which weights are dropped, and what the others are multiplied by.
+// Attention dropout: chooses the weights to drop, and the factor of the others.
 //
 //     const Dropout dropout(job);
 //     float factors[kMostKeys];
@@ -7,8 +7,8 @@
 //
 // Law: the weight of key j, query i and head h, counted over all batches, is kept if word
 // j % 64 / 16 of Philox4x32 with 10 rounds, the seed as its key (low word first) and the counter
-// (j / 64 * 16 + j % 16, i, low word of h, high word of h) is at least dropout 2^32. So it depends
-// on nothing else: engine, cut, threads, direction.
+// (j / 64 * 16 + j % 16, i, low word of h, high word of h) is at least dropout 2^32. Engine, cut,
+// threads and direction do not change the choice.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/attention_block.hpp"

@@ -38,20 +38,20 @@
 extern "C" {
 #endif
 
-// Element [h, i, c] lies at h * head_stride + i * row_stride + c * col_stride, in elements. Of what
-// has no rows or columns these strides do not count.
+// Element [h, i, c] lies at h * head_stride + i * row_stride + c * col_stride, in elements. An
+// operand without rows or columns ignores their strides.
 typedef struct pto_attention_operand {
   void* data;  // null: absent
   int64_t head_stride, row_stride, col_stride;
 } pto_attention_operand;
 
-enum { PTO_ATTENTION_UNBOUNDED = 1 << 30 };  // of first (negative) and last
+enum { PTO_ATTENTION_UNBOUNDED = 1 << 30 };  // no bound: -this as first, this as last
 
 typedef struct pto_attention_job {
   int32_t engine;  // PTO_MATMUL_BEST and others
   int32_t type;    // of q, k, v and out, and of a mask of numbers: PTO_MATMUL_F32, F16 or BF16
   int32_t heads, queries, keys, width, value_width;
-  int32_t row, rows;  // of heads x queries: what this call computes
+  int32_t row, rows;  // this call computes rows row .. row + rows - 1 of heads x queries
   int32_t position, first, last;
   float scale, softcap;
   pto_attention_operand q, k, v, out;  // k and v have one head; no out: the sums alone

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention softmax: turns rows of scores into weights 2^(score - largest so far), after softcap,
-// slopes and mask, and brings what the rows have summed to the new largest score. Dropout changes
-// the weights, not their sum.
+// slopes and mask, and rescales the sums of the rows so far to the new largest score. Dropout
+// changes the weights, not their sum.
 //
 //     Softmax<float>(block).weigh(first_row, sliver);
 //

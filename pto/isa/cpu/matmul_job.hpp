@@ -10,11 +10,11 @@
 // Law: c[i,j] = (start[i,j] + a[i,0] b[0,j] + a[i,1] b[1,j] + ...) + bias[j]. Integers wrap: every
 // engine gives the same bits. Floats: each product is added with one rounding, in the order of k,
 // and the bias with another, so every engine gives the same bits (but for the payload and sign of a
-// NaN). Except that AVX512_BF16 and AMX add products of bf16, and the first also those of bf16 by
-// codes (matmul_coded_kernel.hpp), in an order of their own, and take subnormal numbers for zeros:
-// they differ from the sum of the others by at most
+// NaN). AVX512_BF16 and AMX are exceptions: both add products of bf16, and the first also those of
+// bf16 by codes (matmul_coded_kernel.hpp), in an order of their own, and take subnormal numbers for
+// zeros. They differ from the sum of the others by at most
 // (depth + 2) * 2^-23 * (|start| + |a| |b|) + depth * 2^-125, by I4X2 by about a tenth more with
-// |factor b| + |zero| as |b|. Of products of f32 abi/precision.h tells more. On one engine an
+// |factor b| + |zero| as |b|. abi/precision.h tells more of products of f32. On one engine an
 // element has the same bits however the work is cut, in any layout, whatever other rows and columns
 // there are, packed or not. An element of a and b counts as a[i,k] * 2^(scale[i,k/32] - 127) where
 // scales are given, rounded to f32; one of I4X2 as b[k,j] * factor[k/group,j] + zero[k/group,j],

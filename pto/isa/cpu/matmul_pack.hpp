@@ -25,7 +25,7 @@ PTO_INLINE int smaller(int a, int b) { return a < b ? a : b; }
 PTO_INLINE int share(int n, int i, int count) { return int(int64_t(n) * i / count); }
 PTO_INLINE int quotient_up(int a, int b) { return (a + b - 1) / b; }
 
-// The position of the other axis' line: rows of a, columns of b.
+// The offsets of an axis' lines: line i lies at(i) elements from the data.
 struct Axis {
   int box, shift;
   int64_t box_stride, stride;
@@ -128,8 +128,8 @@ PTO_INLINE void transpose(Group* v) {
 
 // The part that a panel holds: `lines` rows or columns from `line` on, `units` of depth from `k`
 // on. `width` outputs lie beside each other in a panel of b. Panels are written in whole groups,
-// eight units and eight columns. Of integers and f64 `lines` may be those of several panels of b,
-// each `next` bytes behind the one before.
+// eight units and eight columns. With integers and f64, `lines` may span several panels of b, each
+// `next` bytes behind the one before.
 struct Part {
   int line, lines, width, k, units;
   int64_t next = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Split product: a product of floats by tiles of bf16. Each operand is split into parts, whose
-// products are added with f32 sums: of three parts the six that count, the error of a product of
-// floats; of two parts three; of one part one, the product of operands rounded to bf16.
+// products are added with f32 sums. Three parts make six products that count, with the error of a
+// product of floats; two parts make three; one part makes the product of operands rounded to bf16.
 //
 //     run_split<HardwareTiles>(job);   // job.precision says how many parts
 //
@@ -112,7 +112,7 @@ inline int64_t split_packed_bytes(int parts, int depth, int cols) {
   return split_parts_bytes(parts, depth, cols) + quotient_up(cols, kSide) * kSide;
 }
 
-// The matrix of floats from a row and a column on, of which boxes are cut by none.
+// Returns the matrix of floats from a row and a column on, each the first of a box.
 inline pto_matmul_matrix moved(pto_matmul_matrix m, int row, int col) {
   if (m.data) m.data = static_cast<float*>(m.data) + rows_of(m).at(row) + cols_of(m).at(col);
   return m;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tile split: gathers the operands of a product of floats as parts of bf16, x = first + second +
-// third, each the nearest bf16 to what is left, and finds lines that parts do not stand for.
+// third, each the nearest bf16 to what is left, and finds lines that parts cannot represent.
 //
 //     const SplitSource<3> a(job.a, true, job.depth), b(job.b, false, job.depth);
 //     a.rows(first, 32, k, steps, to, flags);       // [steps][part][32 rows][64 bytes]
@@ -8,8 +8,8 @@
 //     SplitSource<3>::join(to, 2, steps, flags, floats);   // [32 steps][32 columns], from columns
 //
 // Three parts are the float itself: 24 = 8 + 8 + 8 bits. A tie goes away from zero. Flags: a line
-// with an element that is not finite, or not zero and outside 2^-50 to 2^47, gets one. So of two
-// lines without flags no part is subnormal, no product of parts loses more than 2^-26 of its
+// with an element that is not finite, or not zero and outside 2^-50 to 2^47, gets one. For
+// two lines without flags no part is subnormal, no product of parts loses more than 2^-26 of its
 // factors', and no sum overflows. One part is the float rounded to bf16, ties to even, whatever it
 // is; there are no flags.
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tile sums: where the 32 x 32 sums that four tiles hold begin and end: from zeros, job.start or
-// job.c to job.c, where that has rows of vectors, else by way of a copy.
+// Tile sums: loads the 32 x 32 sums of a square into four tiles and stores them again. They begin
+// as zeros, as job.start or as job.c, and end in job.c; a copy stands between where job.c has no
+// rows of vectors.
 //
 //     TileSums<Way> sums(job, copy);
 //     sums.make({0, 32, 0, 32}, true, true, [&](const TilePlace& from, const TilePlace& to) {
