@@ -7,7 +7,8 @@
 //     task.add_output(info);                       // the runtime makes it; get_ref(0) is it
 //     task.set_dependencies(ids, 2);               // the array is read at the submission
 //
-// Invariant: tensors are kept by value, so they may end before the submission.
+// Invariant: arguments keep tensors by value, so those may end before the submission. The array of
+// set_dependencies and the tensor of a predicate are kept by address and must live until it.
 // Thread safety: none; values of one thread.
 #pragma once
 

@@ -127,7 +127,7 @@ auto results_of(const Results& results, bool has_elements, std::index_sequence<a
         like_of<Like, Key::kSignatures[i].outputs[at]>(results.all[at], has_elements)...);
 }
 
-// Whether a class computes a call from several operators: it has Compute(config, arguments...).
+// True where a class computes a call from several operators: it has Compute(config, arguments...).
 template <class Key, class Args, class = void>
 struct IsComposed : std::false_type {};
 template <class Key, class... Args>
@@ -179,7 +179,7 @@ auto call_returning(bool has_elements, const Args&... args) {
   return results_of<Key, kOne, Like>(results, has_elements, std::make_index_sequence<kOutputs>());
 }
 
-// Whether a call without outputs returns its results.
+// True where a call without outputs returns its results.
 template <class Key, class... Args>
 constexpr bool returns() {
   if constexpr (std::is_void_v<typename FirstOwning<Argument<Args>...>::type>)
@@ -205,7 +205,7 @@ class Operator : public OperatorBase {
       detail::call_with_outputs<Key>(Config(), first, rest...);
   }
 
-  // Empty results of a call, of its first owning type: it runs the call to learn their sizes.
+  // Returns empty results of a call, of its first owning type; runs the call to learn their sizes.
   template <class... Args>
   static auto MakeReturnValue(const Args&... args) {
     static_assert(detail::returns<Key, Args...>(),
