@@ -161,6 +161,12 @@ def test_what_a_chip_alone_understands_is_refused_or_named_at_the_users_line(pyp
     program = loaded(tmp_path, text.format("extend_params={'scaled': 2}"))
     with pytest.raises(pto.Error, match="program_of_a_user.py:4: .*extend_params has 'scaled'"):
         program.f(_A[:, :3].contiguous(), torch.empty(3, 3))
+    for call in ('pad(a, [1, 1], "reflect")', 'fillpad(a, mode="edge")'):
+        program = loaded(
+            tmp_path, f"import pypto\n@pypto.jit\ndef f(a):\n    return pypto.{call}\n"
+        )
+        with pytest.raises(ValueError, match="program_of_a_user.py:4: .*pads with .(reflect|edge)"):
+            program.f(_A)
     assert pypto.bytes_of(pypto.DT_BF16) == 2 and pypto.RunMode.SIM == 1
     with pypto.options(name="part"), pytest.warns(RuntimeWarning, match="setting matrix_size has"):
         pypto.set_matrix_size([1, 2, 3])

@@ -27,7 +27,7 @@ import pto
 from pto.errors import Failure, UnknownAttribute, nearest
 from pto.language import Tensor as _Traced
 from pto.language.annotations import TensorType
-from pto.language.location import also_ours, user_line
+from pto.language.location import also_ours, fail, user_line
 from pto.language.symbol import SymbolicScalar as _SymbolicScalar
 from pto.language.tile_hints import set_options as _set_for_lines
 from pto.language.trace import is_tracing
@@ -187,12 +187,19 @@ def topk(x: Any, k: Any, dim: Any = None, largest: bool = True, algo: Any = None
 
 
 def pad(x: Any, padding: Any, mode: str = "constant", value: Any = 0) -> Any:
+    _check_constant("pad", mode)
     return pto.pad(x, padding, value)
 
 
 def fillpad(x: Any, mode: str = "constant", value: Any = 0) -> Any:
     """Puts `value` where a part lacks elements of the shape in which it was asked."""
+    _check_constant("fillpad", mode)
     return pto.fillpad(x, None, value)
+
+
+def _check_constant(name: str, mode: Any) -> None:
+    if mode != "constant":
+        fail(f"{name} pads with {mode!r}", 'the only mode is "constant"', "concat slices")
 
 
 def expand_clone(x: Any, shape: Any, *, valid_shape: Any = None) -> Any:
@@ -248,6 +255,7 @@ _EXPRESSIONS = {
     "expand_exp_dif": lambda a, b: pto.exp(a - b),
     "ceil_div": lambda a, b: -pto.floor_divide(-a, b),
     "bytes_of": lambda kind: kind.bytes,
+    "scatter_update": lambda x, dim, index, src: pto.scatter_update(x, index, src),
 }
 _IN_MEMORY = {  # under `experimental`: rows through a table of pages, wherever a chip puts them
     "gather_in_ub": lambda rows, index, pages, size, axis=-2: _through_pages(
@@ -270,10 +278,6 @@ def _through_pages(rows: Any, index: Any, pages: Any, size: int) -> Any:
     at, found = pto.cast(index.flatten(), pto.i64), pto.cast(pages.flatten(), pto.i64)
     page = pto.floor_divide(at, size)
     return rows[found[page] * size + at - page * size]
-
-
-def scatter_update(x: Any, dim: int, index: Any, src: Any) -> Any:
-    return pto.scatter_update(x, index, src)
 
 
 def cond(condition: Any, *ways: Callable) -> Any:
