@@ -100,6 +100,11 @@ def test_gemm_with_and_without_factors():
         infini.ops.gemm(a, b, None, 1.0)
     with pytest.raises(TypeError, match=r"takes \(a, b, y\)"):
         infini.ops.gemm(a, b, y, a=a)
+    scaled = infini.ops.Gemm(a, c, None, 2.0, None, False, True, y)
+    scaled(a, c, None, 2.0, None, False, True, y)
+    assert np.array_equal(y, 2 * (a @ c.T))
+    with pytest.raises(TypeError, match=r"has no y"):
+        infini.ops.Gemm(a, b, None, 1.0)
 
 
 def test_classes_name_their_slots_and_make_operators():
@@ -113,6 +118,9 @@ def test_classes_name_their_slots_and_make_operators():
     assert np.array_equal(out, x * 3)
     with pytest.raises(TypeError, match="fits no signature"):
         infini.ops.Add(x, out)
+    some = np.empty((), bool)
+    infini.ops.Any(x, some)(x, some)
+    assert some
     infini.ops.Add.clear_cache()
     infini.ops.add(x, x, out)
     assert np.array_equal(out, x + x)

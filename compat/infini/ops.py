@@ -13,8 +13,8 @@ Calls on the CPU are done when they return, whatever the stream. Without an inde
 that takes a call runs it. Thread safety: as pto.aten.
 """
 
+import typing  # this module's own Any is the class of the operator any
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pto.aten
 from pto.aten import outputs_last
@@ -53,7 +53,9 @@ class Function:
         """Reads the signatures again at the next call."""
         self._signatures = ()
 
-    def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Signature, Bound, list[Any]]:
+    def bind(
+        self, args: tuple, kwargs: Mapping[str, typing.Any]
+    ) -> tuple[Signature, Bound, list[typing.Any]]:
         """The signature that is nearest to a call, its values and its outputs.
 
         Raises InvalidType with each signature and what does not fit it, where none does.
@@ -78,8 +80,16 @@ class Function:
             )
         return best
 
+    def check(self, args: tuple, kwargs: Mapping[str, typing.Any]) -> None:
+        """Raises InvalidType where a call with these arguments would fit nothing."""
+        self.bind(args, kwargs)
+
     def __call__(
-        self, *args: Any, stream: int = 0, implementation_index: int | None = None, **kwargs: Any
+        self,
+        *args: typing.Any,
+        stream: int = 0,
+        implementation_index: int | None = None,
+        **kwargs: typing.Any,
     ) -> None:
         signature, bound, outputs = self.bind(args, kwargs)
         made = run(bound, outputs[0] if outputs else None, implementation_index)
@@ -93,8 +103,8 @@ class Function:
 
 
 def _by_name(
-    signature: Signature, args: tuple, kwargs: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[Any]]:
+    signature: Signature, args: tuple, kwargs: Mapping[str, typing.Any]
+) -> tuple[dict[str, typing.Any], list[typing.Any]]:
     """The values by the schema's names, and the outputs, which are the last arguments."""
     behind = [name for name in signature.outputs if name not in kwargs]
     n = len(args) - len(behind)
@@ -116,7 +126,7 @@ def _by_name(
     return values, [outputs[name] for name in signature.outputs]
 
 
-def _copy(signature: Signature, output: Any, result: Any) -> None:
+def _copy(signature: Signature, output: typing.Any, result: typing.Any) -> None:
     """Writes a result, or a list of results, into outputs of its sizes and type."""
     if isinstance(result, list | tuple):
         if not isinstance(output, list | tuple) or len(output) != len(result):
@@ -145,10 +155,10 @@ class Operator:
 
     function: Function
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        self.function.bind(args, kwargs)
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any):
+        self.function.check(args, kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         self.function(*args, **kwargs)
 
     @classmethod
@@ -167,16 +177,22 @@ class Operator:
         cls.function.forget()
 
 
-class Gemm(Function):
+class _Gemm(Function):
     """y = alpha op(a) op(b) + beta c; op transposes the last two axes where it is asked to."""
+
+    def check(self, args: tuple, kwargs: Mapping[str, typing.Any]) -> None:
+        self._by_name(args, kwargs)
 
     def __call__(
         self,
-        *args: Any,
+        *args: typing.Any,
         stream: int = 0,
         implementation_index: int | None = None,
-        **kwargs: Any,
+        **kwargs: typing.Any,
     ) -> None:
+        self._run(implementation_index, **self._by_name(args, kwargs))
+
+    def _by_name(self, args: tuple, kwargs: Mapping[str, typing.Any]) -> dict[str, typing.Any]:
         names = ("a", "b", "c", "alpha", "beta", "trans_a", "trans_b", "y")
         places = names if len(args) + len(kwargs) > 3 else ("a", "b", "y")
         given = {**dict(zip(places, args, strict=False)), **kwargs}
@@ -194,11 +210,12 @@ class Gemm(Function):
         missing = [name for name in ("a", "b", "y") if given.get(name) is None]
         if missing:
             raise InvalidType("infini.ops.gemm has no " + missing[0], "it is needed", "pass it")
-        self._run(implementation_index, **{name: given.get(name) for name in names})
+        return {name: given.get(name) for name in names}
 
     def _run(
-        self, slot: int | None, a: Any, b: Any, c: Any, alpha: float | None, beta: float | None,
-        trans_a: int | None, trans_b: int | None, y: Any,
+        self, slot: int | None, a: typing.Any, b: typing.Any, c: typing.Any,
+        alpha: float | None, beta: float | None, trans_a: int | None, trans_b: int | None,
+        y: typing.Any,
     ) -> None:  # fmt: skip
         a = pto.aten.transpose(a, -2, -1) if trans_a else a
         b = pto.aten.transpose(b, -2, -1) if trans_b else b
@@ -223,7 +240,7 @@ _classes: dict[str, type[Operator]] = {}  # by the name of the operator
 
 def _function(name: str, family: Sequence[str]) -> Function:
     """The operator of a name, one for the process."""
-    made = _functions.get(name) or (Gemm if name == "gemm" else Function)(name, family)
+    made = _functions.get(name) or (_Gemm if name == "gemm" else Function)(name, family)
     return _functions.setdefault(name, made)
 
 
@@ -254,7 +271,7 @@ def names() -> list[str]:
     return sorted(_families())
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'infini.ops' has no attribute {name!r}")
     if chosen() is None and name in _functions:
