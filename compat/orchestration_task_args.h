@@ -205,7 +205,7 @@ class CoreTaskArgs : public pto::compat::GivenArguments {
     for (int k = 0; k < count; ++k) add_scalar(uint32_t(values[k]));
   }
   void copy_scalars_from(const CoreTaskArgs& other, int from, int count) {
-    if (from < 0 || count < 0 || from + count > other.scalar_count())
+    if (from < 0 || count < 0 || count > other.scalar_count() - from)
       return set_error("copy_scalars_from(): from + count is beyond the other's scalars");
     for (size_t k = size_t(from); k < size_t(from + count); ++k)
       add_scalar_as_given(other.scalars()[k]);

@@ -235,9 +235,10 @@ class TensorCreateInfo {
     initial_value = to_u64(value);
   }
 
-  uint64_t buffer_size_bytes() const {
+  uint64_t buffer_size_bytes() const {  // at most UINT64_MAX, which no memory has
     uint64_t bytes = get_element_size(dtype);
-    for (uint32_t k = 0; k < ndims; ++k) bytes *= shapes[k];
+    for (uint32_t k = 0; k < ndims; ++k)
+      if (__builtin_mul_overflow(bytes, uint64_t(shapes[k]), &bytes)) bytes = UINT64_MAX;
     return bytes;
   }
 

@@ -143,6 +143,11 @@ extern "C" void aicpu_orchestration_entry(const ChipTaskArgs& given) {
   always_assert(args.has_error && std::strstr(args.error_msg, "its count is 4") != nullptr);
   args.reset();
   always_assert(!args.has_error && args.error_msg == nullptr);
+  args.copy_scalars_from(args, 1, INT32_MAX);
+  always_assert(args.has_error && std::strstr(args.error_msg, "beyond the other") != nullptr);
+  args.reset();
+  const uint32_t beyond[] = {1u << 31, 1u << 31, 4};
+  always_assert(TensorCreateInfo(beyond, 3).buffer_size_bytes() == UINT64_MAX);
   PTO2_SCOPE(PTO2ScopeMode::MANUAL) {
     TaskOutputTensors memory = alloc_tensors(info);
     args.add_inout(memory.get_ref(0));
