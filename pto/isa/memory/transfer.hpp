@@ -120,6 +120,7 @@ PTO_INLINE typename G::DType* element_of(const G& g, int64_t row, int64_t col) {
   constexpr bool kRowsOutside = G::layout == Layout::ND;
   const int64_t inner = kRowsOutside ? row : col;
   const int last = kRowsOutside ? 3 : 4, line = kRowsOutside ? 4 : 3;
+  if (g.GetShape(last) <= 0 || g.GetShape(2) <= 0 || g.GetShape(1) <= 0) return nullptr;
   const int64_t i = inner % g.GetShape(last), rest = inner / g.GetShape(last);
   const int64_t c = rest % g.GetShape(2), b = rest / g.GetShape(2);
   const int64_t along = kRowsOutside ? col : row;

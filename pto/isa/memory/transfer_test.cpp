@@ -138,6 +138,23 @@ TEST(Transfer, five_dimensions_map_to_rows_and_columns_in_both_orders) {
   check_five_dimensions<Layout::DN, BLayout::ColMajor>();
 }
 
+TEST(Transfer, an_empty_view_fills_a_line_of_registers_and_takes_nothing) {
+  using ShapeT = Shape<DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC>;
+  using StrideT = Stride<8, 8, 8, 8, 1>;
+  float memory[8] = {5, 5, 5, 5, 5, 5, 5, 5};
+  for (int empty = 0; empty < 5; ++empty) {
+    const auto size = [empty](int axis) { return axis == empty ? 0 : axis == 4 ? 8 : 1; };
+    const ShapeT shape(size(0), size(1), size(2), size(3), size(4));
+    const GlobalTensor<float, ShapeT, StrideT> view(memory, shape, StrideT());
+    MicroTile<float, 2 * kLanes<float>> line;
+    for (int i = 0; i < line.Numel; ++i) line.SetValue(i, 3);
+    TSTORE(view, line);
+    for (const float value : memory) EXPECT_EQ(value, 5) << empty;
+    TLOAD(line, view);
+    for (int i = 0; i < line.Numel; ++i) EXPECT_EQ(line.GetValue(i), 0) << empty;
+  }
+}
+
 TEST(Transfer, a_strided_row_is_gathered_and_scattered) {
   using One = Shape<1, 1, 1, 1, DYNAMIC>;
   using Step = Stride<1, 1, 1, 1, DYNAMIC>;
