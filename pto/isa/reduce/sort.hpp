@@ -345,7 +345,8 @@ PTO_INLINE RecordEvent TMRGSORT(D& d, const S& s, uint32_t blockLen, const X&...
                 "TMRGSORT: the destination must hold the source; give it as many Cols");
   PTO_INSTRUCTION(TMRGSORT, "d, s, blockLen", out(d), in(s));
   using T = typename D::DType;
-  const int length = int(blockLen), cols = s.GetValidCol();
+  const int cols = s.GetValidCol();
+  const int length = blockLen < uint32_t(cols) ? int(blockLen) : cols;  // 4 * length is an int
   for (int start = 0; length > 0 && start < cols; start += 4 * length) {
     detail::SortedLists<T> lists = {};
     for (int i = 0; i < 4; ++i) {

@@ -189,6 +189,21 @@ TEST(MergeSort, merges_groups_of_four_blocks_and_a_last_smaller_group) {
     }
 }
 
+TEST(MergeSort, a_block_longer_than_the_row_is_the_row) {
+  constexpr int E = kElements<float>, kRecords = 20;
+  using Records = Line<float, 64 * E>;
+  Records s(kRecords * E), d(kRecords * E);
+  const auto list = sorted_list<float>(kRecords, 0);
+  for (int i = 0; i < kRecords; ++i) put(s.data(), i, list[size_t(i)]);
+  for (uint32_t length : {1u << 20, 1u << 29, 1u << 30, 1u << 31, ~0u}) {
+    for (int i = 0; i < Records::Numel; ++i) d.SetValue(i, 77);
+    TMRGSORT(d, s, length);
+    for (int i = 0; i < kRecords; ++i)
+      EXPECT_TRUE(same(take(d.data(), i), list[size_t(i)])) << length << ", " << i;
+    EXPECT_EQ(take(d.data(), kRecords).value, 77) << length;
+  }
+}
+
 // Merges lists one record at a time: lower lists first among equals.
 struct Merged {
   std::vector<Pair> all;
