@@ -151,12 +151,20 @@ constexpr bool check_move() {
   return true;
 }
 
+// Leaves out of `count` lines those that would lie before the first one of either tile.
+PTO_INLINE void cut_front(int64_t& d, int64_t& s, int64_t& count) {
+  const int64_t before = least(0, least(d, s));
+  d -= before, s -= before, count += before;
+}
+
 template <class Op, ReluPreMode Relu, AccToVecMode Mode, Quant Q, class D, class S, class... X>
 PTO_INLINE void move_by(D& d, const S& s, const uint64_t* entries, const X&... x) {
   static_assert(check_move<D, S, Q != Quant::None>());
   const uint64_t n[] = {number_of(x)..., 0, 0};
   Window w = Op::window(d, s, int64_t(n[0]), int64_t(n[1]));
   take_half<Mode>(w, d, s);
+  cut_front(w.d_row, w.s_row, w.rows);
+  cut_front(w.d_col, w.s_col, w.cols);
   if constexpr (Q == Quant::Columns) entries += w.s_col;
   move_window<Relu, Q>(d, s, w, entries);
 }

@@ -164,6 +164,28 @@ TEST(Move, one_tile_gives_two_rectangles) {
     }
 }
 
+TEST(Move, lines_before_a_tile_are_left_out) {
+  using D = Any<float, kCol, kRowBox, 32, 32>;
+  Any<float, kRow, kNone> s(20, 24);
+  count_up(s, 1);
+  D d(20, 24), before;
+  count_up(before, 50);
+  for (const auto& [row, col] : {std::array{-3, 4}, {2, -5}, {-1, -9}, {-20, 0}, {-70, -70}}) {
+    count_up(d, 50);
+    TEXTRACT(d, s, row, col);
+    expect_each(d, before, [&, row = row, col = col](int r, int c) {
+      return r < 20 && c < 24 && r + row >= 0 && c + col >= 0 ? at(s, r + row, c + col) : -1;
+    });
+    count_up(d, 50);
+    TINSERT(d, s, row, col);
+    expect_each(d, before, [&, row = row, col = col](int r, int c) {
+      const int from_row = r - row, from_col = c - col;
+      const bool is_inside = from_row >= 0 && from_row < 20 && from_col >= 0 && from_col < 24;
+      return is_inside ? at(s, from_row, from_col) : -1;
+    });
+  }
+}
+
 TEST(Move, a_split_insertion_is_an_insertion) {
   Any<float, kCol, kRowBox, 48, 48, TileType::Vec> s(19, 35);
   Any<float, kCol, kRowBox> d(64, 64), e(64, 64), before(64, 64);
