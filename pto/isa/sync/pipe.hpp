@@ -12,8 +12,9 @@
 // split, vector core 0 alone takes part: the other one pops zeros and its pushes do nothing, unless
 // the pipe's IsNoSplit says that both pop the whole tile. With a GlobalTensor the slot itself is
 // used: TALLOC, write, TPUSH; TPOP, read, TFREE.
-// Errors: a tile larger than the slot, or popped as another element size, fails the block; a push
-// that finds no free slot and a pop that finds no full one wait, see sync.hpp.
+// Errors: a tile larger than the slot, popped as another element size, or popped as a second part
+// larger than what was pushed, fails the block; a push that finds no free slot and a pop that finds
+// no full one wait, see sync.hpp.
 //
 // Invariant: a tile is copied in and out, so that it may change after TPUSH and after TFREE.
 // Thread safety: a pipe object belongs to one core.

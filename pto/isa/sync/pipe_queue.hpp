@@ -288,6 +288,10 @@ void pop_tile(Pipe& pipe, D& tile, Here here) {
     part.stride = total_cols;
     part.end = part.offset + (rows > 0 ? (rows - 1) * part.stride + cols : 0);
   }
+  if (part.offset < 0)
+    pto_fail("TPOP: the tile is larger than the pushed one",
+             "its rows or columns end with those of the pushed tile",
+             "give it as many valid rows and columns as its part has", here.file, here.line);
   check_room(pipe.cons.entryOffset + part.end * int64_t(sizeof(T)) <= end.ring.slot_bytes,
              "TPOP: the tile is larger than a slot", here);
   place_in_buffer(pipe, tile, to_vector);

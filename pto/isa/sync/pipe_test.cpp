@@ -326,6 +326,19 @@ TEST(Pipe, misuse_ends_with_what_happened_and_where) {
               HasSubstr("block 0 pushed 1 times into a pipe and popped 0 times"));
   EXPECT_THAT(error_of([&] { run_cores(1, 1, push_some<Small, 1>, nothing); }),
               HasSubstr("block 0 (cube): TPUSH: the tile is larger than a slot at "));
+  using Split = TPipe<27, DIR_C2V, kSlot, 2>;
+  const auto push_eight_rows = [] {
+    Split pipe(nullptr, 0, 0);
+    TileAcc<float, 32, 32, DYNAMIC, DYNAMIC> acc(8, 32);
+    TPUSH<Split, decltype(acc), TILE_UP_DOWN>(pipe, acc);
+  };
+  const auto pop_sixteen = [] {
+    Split pipe(nullptr, 0, 0);
+    Whole half(16, 32);
+    TPOP<Split, Whole, TILE_UP_DOWN>(pipe, half);
+  };
+  EXPECT_THAT(error_of([&] { run_cores(1, 2, push_eight_rows, pop_sixteen); }),
+              HasSubstr("TPOP: the tile is larger than the pushed one at "));
 }
 
 TEST(Pipe, threads_outside_launches_share_a_queue) {
