@@ -244,9 +244,7 @@ struct Tile : ColumnHint<Rules::kKeepsTileState && Location != TileType::Reg> {
     lanes::set_number<T>(data(), Offset(row, col), value);
   }
   PTO_INLINE void AddToElement(int row, int col, T value) {
-    PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
-    T& element = data()[Offset(row, col)];
-    element = T(element + value);
+    SetElement(row, col, T(GetElement(row, col) + value));
   }
   static constexpr PTO_INLINE int Offset(int row, int col) {
     if constexpr (!isBoxedLayout) {

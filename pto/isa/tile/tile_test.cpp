@@ -95,6 +95,12 @@ TEST(Layout, AnElementCanBeAddedTo) {
   acc.SetElement(3, 4, 1.5f);
   acc.AddToElement(3, 4, 2.0f);
   EXPECT_EQ(acc.GetElement(3, 4), 3.5f);
+  using Pair = float4_e2m1x2_t;
+  Tile<TileType::Vec, Pair, 2, 64> pairs;
+  pairs.SetElement(1, 2, Pair(0.5f)), pairs.SetElement(1, 3, Pair(1.0f));
+  pairs.AddToElement(1, 3, Pair(2.0f));
+  EXPECT_EQ(float(pairs.GetElement(1, 2)), 0.5f);
+  EXPECT_EQ(float(pairs.GetElement(1, 3)), 3.0f);
 }
 
 }  // namespace pto::tile_test
