@@ -121,6 +121,7 @@ PTO_INLINE void compare_tiles(F f, D& d, const A& a, const B& b) {
     static_assert(check_elementwise<D, A, B>());
     map([f](auto x, auto y) { return lanes::convert<int32_t>(f(x, y)); }, d, a, b);
   } else {
+    static_assert(check_rows<A, B>() && check_columns<A, B>());
     compare_packed(f, d, a.GetValidRow(), a.GetValidCol(), Rows<const A>(a), Rows<const B>(b));
   }
 }
@@ -216,6 +217,7 @@ PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typena
     map([s](auto m, auto x) { return detail::choose(m, x, lanes::splat<decltype(x)>(s)); }, d, mask,
         a);
   } else {
+    static_assert(check_rows<D, M>());
     detail::select_packed<true>(d, mask, detail::Rows<const A>(a),
                                 detail::Everywhere<typename D::DType>(scalar));
   }

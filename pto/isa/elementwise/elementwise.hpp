@@ -216,6 +216,22 @@ template <class F, class... D>
 constexpr bool check_row() {
   return check_elementwise<D...>() && check_types<F, D...>();
 }
+// Checks that tiles have the rows, or the columns, of the tile over which an instruction runs, as
+// far as types tell.
+template <class D, class... S>
+constexpr bool check_rows() {
+  static_assert(Rules::kTakesOtherShapes || ((S::Rows >= D::ValidRow) && ...),
+                "every tile must have the rows of the tile over which the instruction runs; limit "
+                "that one's valid rows");
+  return true;
+}
+template <class D, class... S>
+constexpr bool check_columns() {
+  static_assert(Rules::kTakesOtherShapes || ((S::Cols >= D::ValidCol) && ...),
+                "every tile must have the columns of the tile over which the instruction runs; "
+                "limit that one's valid columns");
+  return true;
+}
 template <class... X>
 constexpr bool check_trailing() {
   static_assert((kIsTrailing<X> && ...),

@@ -182,6 +182,7 @@ PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {
 
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
+  static_assert(check_rows<D, S>());
   PTO_INSTRUCTION(TROWEXPAND, "d, s", out(d), in(s));
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   for (int r = 0; r < d.GetValidRow(); ++r) {
@@ -196,6 +197,8 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   static_assert(detail::kCoversColumns<D, S>,
                 "TCOLEXPAND: the source must be a row-major row with the destination's valid "
                 "columns; limit the destination's");
+  static_assert(kSame<typename D::DType, typename S::DType>,
+                "TCOLEXPAND: both tiles must have the same element type; convert with TCVT");
   PTO_INSTRUCTION(TCOLEXPAND, "d, s", out(d), in(s));
   if constexpr (detail::kExpandsInBlocks<D>) {
     using Word = Raw<typename D::DType>;  // as bits, nothing is converted
@@ -212,6 +215,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_types<lanes::of##_value, D, A, B>());           \
+    static_assert(check_rows<D, A, B>());                               \
     PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
     detail::expand_one<lanes::of##_value>(d, a, b);                     \
     return {};                                                          \
@@ -219,7 +223,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
 #define PTO_COL_EXPAND(M, of)                                                                    \
   template <class D, class A, class B, class... X>                                               \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {                          \
-    static_assert(check_types<lanes::of##_value, D, A, B>());                                    \
+    static_assert(check_types<lanes::of##_value, D, A, B>() && check_rows<D, A>());              \
     static_assert(detail::kCoversColumns<D, A> && detail::kCoversColumns<D, B>,                  \
                   "TCOLEXPAND...: every operand must be row-major with the destination's valid " \
                   "columns; transpose with TTRANS or limit the destination's");                  \

@@ -24,7 +24,7 @@ constexpr bool check_side_by_side() {
   static_assert(kIsRows<D, S...>,
                 "TCONCAT, T(DE)INTERLEAVE: tiles must be row-major and unboxed; TMOV to an ND "
                 "tile first");
-  return true;
+  return check_rows<D, S...>();
 }
 
 // Moves b first: where b is the destination itself, a would overwrite it.
@@ -49,7 +49,7 @@ PTO_INLINE int elements_of_index(const I& index, int r, int most) {
 
 template <class D, class A, class B, class AI, class BI>
 PTO_INLINE void concat_indexed(D& d, const A& a, const B& b, const AI& a_index, const BI& b_index) {
-  static_assert(check_side_by_side<D, A, B>());
+  static_assert(check_side_by_side<D, A, B>() && check_rows<D, AI, BI>());
   for (int r = 0; r < d.GetValidRow(); ++r)
     concat_row(d.data() + D::Offset(r, 0), a.data() + A::Offset(r, 0),
                elements_of_index(a_index, r, a.GetValidCol()), b.data() + B::Offset(r, 0),
@@ -126,6 +126,7 @@ PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, DI& dIdx, const AI&
                                const BI& bIdx, const X&...) {
   PTO_INSTRUCTION(TCONCAT, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx),
                   in(aIdx, bIdx));
+  static_assert(check_rows<D, DI>());
   detail::concat_indexed(d, a, b, aIdx, bIdx);
   for (int r = 0; r < d.GetValidRow(); ++r)
     dIdx.SetElement(r, 0, typename DI::DType(aIdx.GetElement(r, 0) + bIdx.GetElement(r, 0)));
@@ -176,7 +177,7 @@ PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0,
 // Takes apart one source: each destination gets half as many columns as s has valid ones.
 template <class D1, class D0, class S>
 PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S& s) {
-  static_assert(detail::check_side_by_side<D0, D1, S>());
+  static_assert(detail::check_side_by_side<S, D0, D1>());
   PTO_ENTER(TDEINTERLEAVE, "d1, d0, s", out(d1, d0), in(s));
   static_assert(2 * D0::Cols >= S::Cols && 2 * D1::Cols >= S::Cols,
                 "TDEINTERLEAVE: each destination must hold half of the source's columns; give it "

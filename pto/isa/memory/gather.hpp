@@ -159,7 +159,7 @@ PTO_INLINE void gather_where(D& d, const S& s, const K& k, C& counts, int offset
 template <class D, class S, class I, class Tmp, class... X>
 PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, const X&...) {
   static_assert(detail::check_indexed<D, S, I>());
-  static_assert(check_trailing<Tmp, X...>());
+  static_assert(check_trailing<Tmp, X...>() && check_rows<D, I>() && check_columns<D, I>());
   PTO_ENTER(TGATHER, "d, s, index, tmp", out(d), in(s, index));
   using T = typename D::DType;
   for (int r = 0; r < d.GetValidRow(); ++r)
@@ -199,6 +199,7 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp
                 "TGATHER: positions and counts must be integers; declare their tiles so");
   static_assert(kIsRows<S, D>,
                 "TGATHER: tiles must be row-major and unboxed; transpose with TTRANS");
+  static_assert(check_rows<S, D, C>());
   PTO_ENTER(TGATHER, "d, s, k, count, tmp, offset, <mode>", out(d), in(s, k), out(count));
   detail::gather_where<Mode>(d, s, k, count, offset);
   return {};
@@ -214,6 +215,7 @@ PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
   static_assert(kIsRows<D> && D::Cols * sizeof(typename D::DType) % 32 == 0,
                 "TGATHERB: the destination must be row-major with a multiple of 32 bytes a row; "
                 "round Cols up and limit the valid region");
+  static_assert(check_rows<D, O>());
   PTO_INSTRUCTION(TGATHERB, "d, s, off", out(d), in(s, off));
   constexpr int kBytes = int(sizeof(typename D::DType));
   const auto* from = reinterpret_cast<const char*>(s.data());
@@ -233,7 +235,7 @@ PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
 // Writes s to d's elements at flat indices, over the valid region of the indices.
 template <class D, class S, class I, class... X>
 PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
-  static_assert(detail::check_indexed<D, S, I>());
+  static_assert(detail::check_indexed<D, S, I>() && check_rows<I, S>() && check_columns<I, S>());
   PTO_INSTRUCTION(TSCATTER, "d, s, index", out(d), in(s, index));
   for (int r = 0; r < index.GetValidRow(); ++r)
     for (int c = 0; c < index.GetValidCol(); ++c) {

@@ -62,6 +62,9 @@ class BestLanes {
 
 // Takes the value, where the form has a tile for it.
 struct NoValues {
+  struct Target {
+    static constexpr int Rows = 1 << 30, Cols = Rows;
+  };
   template <class C>
   PTO_INLINE void store_row(int, C) const {}
   template <class V>
@@ -69,6 +72,7 @@ struct NoValues {
 };
 template <class D>
 struct ValuesOf {
+  using Target = D;
   D& d;
   using T = typename D::DType;
   template <class C>
@@ -104,6 +108,7 @@ PTO_INLINE void arg_of_rows(I& index, const S& s, Values values) {
   static_assert(
       I::Rows >= S::Rows || Rules::kTakesOtherShapes,
       "TROWARG...: the index tile needs a row for every row of the source; give it as many Rows");
+  static_assert(check_rows<S, typename Values::Target>());
   constexpr int N = Best::N;
   const int cols = s.GetValidCol();
   for (int r = 0; r < s.GetValidRow(); ++r) {
@@ -129,6 +134,7 @@ PTO_INLINE void arg_of_cols(I& index, const S& s, Values values) {
   static_assert(kIsRows<I> && I::Cols >= S::Cols,
                 "TCOLARG...: the index tile must be row-major with every column of the source; "
                 "give it as many Cols");
+  static_assert(check_columns<S, typename Values::Target>());
   constexpr int N = Best::N;
   const int cols = s.GetValidCol(), rows = s.GetValidRow();
   for (int c = 0; c < cols; c += N) {

@@ -327,6 +327,9 @@ PTO_INLINE RecordEvent TSORT32(D& d, const S& s, const I& idx, const Tmp&...) {
   static_assert(check_trailing<Tmp...>());
   static_assert(kSame<typename I::DType, uint32_t> && I::isRowMajor,
                 "TSORT32: the indices must be a row-major tile of uint32_t; make them with TCI");
+  constexpr bool kSharesRow = I::Rows == 1 || I::ValidRow == 1;
+  static_assert(check_rows<S, D>() && check_columns<S, I>() &&
+                check_rows<typename Choose<kSharesRow, I, S>::type, I>());
   static_assert(D::Cols >= S::ValidCol * detail::kRecordElements<typename S::DType>,
                 "TSORT32: the destination must hold 8 bytes for each element; "
                 "give it twice the columns for float, four times for half");
