@@ -105,6 +105,41 @@ TEST(ConvTile, volumes_as_wide_as_c0_move_by_dimensions) {
       }
 }
 
+TEST(ConvTile, empty_views_and_tiles_move_nothing) {
+  Conv<half, Layout::FRACTAL_Z, 9, 2, 16, 16> filter, before;
+  count_up(filter), count_up(before);
+  using ShapeT = Shape<DYNAMIC, DYNAMIC, 3, 32, 16>;
+  using View = GlobalTensor<half, ShapeT, Stride<4608, 1536, 512, 16, 1>, Layout::FRACTAL_Z>;
+  half memory[1] = {half(7.f)};
+  for (const ShapeT& shape : {ShapeT(0, 3), ShapeT(1, 0)}) {
+    TLOAD(filter, View(memory, shape, {}));
+    TSTORE(View(memory, shape, {}), filter);
+  }
+  for (int i = 0; i < filter.kStored; ++i)
+    ASSERT_EQ(number(filter.data()[i]), number(before.data()[i]));
+  ConvTile<TileType::Mat, half, 32, Layout::FRACTAL_Z, ConvTileShape<9, 2, 16, DYNAMIC>> empty(0);
+  TLOAD(empty, View(memory, ShapeT(1, 1), {}));
+  Conv<half, Layout::NCHW, 2, 16, 3, 3> source;
+  TTRANS(empty, source);
+  EXPECT_EQ(number(memory[0]), 7);
+}
+
+TEST(ConvTile, filters_before_the_first_are_left_out) {
+  Conv<half, Layout::FRACTAL_Z, 2, 1, 16, 16> filter;
+  count_up(filter);
+  TileRight<half, 32, 16> right;
+  count_up(right, 9);
+  TEXTRACT(right, filter, -3, -5);
+  for (int r = 0; r < 32; ++r)
+    for (int c = 0; c < 16; ++c) {
+      const int k = r - 3, n = c - 5;
+      if (k >= 0 && n >= 0) {
+        ASSERT_EQ(number(right.GetElement(r, c)),
+                  number(filter.data()[(k / 16 * 16 + n) * 16 + k % 16]));
+      }
+    }
+}
+
 TEST(ConvTile, lies_at_an_address_like_any_tile) {
   Conv<float, Layout::NCHW, 1, 2, 2, 8> a, b;
   TASSIGN(a, 0x100);
@@ -253,6 +288,26 @@ TEST(Img2Col, every_element_is_the_pixel_under_its_filter_element_or_padding) {
   check_unfold<bfloat16_t>();
   check_unfold<float>();
   check_unfold<int8_t>();
+}
+
+TEST(Img2Col, a_filter_that_has_no_place_gives_padding) {
+  Conv<float, Layout::NC1HWC0, 1, 1, 4, 4, 8> image;
+  count_up(image);
+  image.SetFmapH(4);
+  image.SetFmapW(4);
+  image.SetPadValue(-1);
+  struct Case {
+    int filter, stride, dilation;
+  };
+  for (const Case& c : {Case{6, 4, 1}, {3, 9, 3}, {2, 0, 1}, {2, -1, 1}, {0, 1, 1}, {5, 1, 1}}) {
+    image.SetFilterH(c.filter), image.SetFilterW(c.filter);
+    image.SetStrideH(c.stride), image.SetStrideW(c.stride);
+    image.SetDilationH(c.dilation), image.SetDilationW(c.dilation);
+    TileLeft<float, 16, 16> left;
+    TIMG2COL(left, image);
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 16; ++j) ASSERT_EQ(left.GetElement(i, j), -1) << c.filter << c.stride;
+  }
 }
 
 }  // namespace pto::conv_test

@@ -54,11 +54,9 @@ struct ConvRows {
       rows = view_row.extent();
       tile_row.add(kEndless, last * B);
       dense = rows * last;
-      outer = dense ? least(g.GetShape(0), all / dense) : 0;
-      if (outer == 0) {
-        rows = all / last;
-        outer = 1;
-      }
+      const int64_t held = dense > 0 ? all / dense : 0;  // of the first dimension
+      outer = least(g.GetShape(0), held > 0 || dense == 0 ? held : 1);
+      if (held == 0 && dense > 0) rows = all / last;
     }
     tile_col.add(last, B);
     view_step = g.GetStride(0) * B;
@@ -137,7 +135,7 @@ PTO_INLINE Image fractal_of(const C& t, const Image& source) {
   m.pixel_step = n * m.c0;
   m.c0_step = 1;
   m.c1_step = m.pixels * m.pixel_step;
-  const int64_t c1 = (source.channels + m.c0 - 1) / m.c0;
+  const int64_t c1 = m.c0 > 0 ? (source.channels + m.c0 - 1) / m.c0 : 0;
   m.channels = c1 * m.c0;
   m.depth_step = c1 * m.c1_step;
   m.group_step = m.depth * m.depth_step;
@@ -228,9 +226,12 @@ PTO_INLINE RecordEvent TEXTRACT(D& d, const ConvTile<L, T, N, O, S>& filter, int
   Axis row, col;
   row.add(c0, B).add(filter.GetShape(0), n * c0 * B);
   col.add(n, c0 * B);
-  copy_matrix<int(B)>(matrix_of(d), {bytes_of(filter.data()), &row, &col, r, c},
-                      least(d.GetValidRow(), c0 * filter.GetShape(0) - r),
-                      least(d.GetValidCol(), n - c));
+  Window w{0, 0, r, c, d.GetValidRow(), d.GetValidCol()};
+  cut_front(w.d_row, w.s_row, w.rows);
+  cut_front(w.d_col, w.s_col, w.cols);
+  copy_matrix<int(B)>(matrix_of(d, w.d_row, w.d_col),
+                      {bytes_of(filter.data()), &row, &col, w.s_row, w.s_col},
+                      least(w.rows, c0 * filter.GetShape(0) - w.s_row), least(w.cols, n - w.s_col));
   return {};
 }
 

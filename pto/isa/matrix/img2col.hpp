@@ -44,6 +44,13 @@ struct Inside {
   }
 };
 
+// Counts the places of a filter along an axis: none where the padded map is smaller, or a parameter
+// is not positive.
+PTO_INLINE int64_t places_of(int64_t filter, int64_t dilation, int64_t stride, int64_t padded) {
+  const int64_t room = padded - (filter - 1) * dilation - 1;
+  return filter <= 0 || stride <= 0 || room < 0 ? 0 : room / stride + 1;
+}
+
 // Unfolds one output row: `count` pixels from wo on, columns [col, col + width) of d, channels from
 // c0 on.
 template <class D, class C>
@@ -58,8 +65,8 @@ struct Unfold {
     c0 = image.GetShape(4);
     height = image.GetFmapH();
     width = image.GetFmapW();
-    const int64_t reach = (image.GetFilterW() - 1) * image.GetDilationW() + 1;
-    out_w = (width + image.GetPadList(0) + image.GetPadList(1) - reach) / image.GetStrideW() + 1;
+    out_w = places_of(image.GetFilterW(), image.GetDilationW(), image.GetStrideW(),
+                      width + image.GetPadList(0) + image.GetPadList(1));
     pixel.add(kEndless, image.GetStrideW() * c0 * B);
     channel.add(c0, B);
   }
@@ -90,10 +97,10 @@ template <class D, class C>
 __attribute__((noinline)) void unfold(D& d, const C& image, int64_t pos_m, int64_t pos_k) {
   const Unfold<D, C> u(d, image);
   const int64_t kernel_h = image.GetFilterH(), kernel_w = image.GetFilterW();
-  const int64_t reach = (kernel_h - 1) * image.GetDilationH() + 1;
-  const int64_t out_h =
-      (u.height + image.GetPadList(2) + image.GetPadList(3) - reach) / image.GetStrideH() + 1;
+  const int64_t out_h = places_of(kernel_h, image.GetDilationH(), image.GetStrideH(),
+                                  u.height + image.GetPadList(2) + image.GetPadList(3));
   const int64_t rows = d.GetValidRow(), cols = d.GetValidCol();
+  if (out_h == 0 || u.out_w == 0 || u.c0 <= 0) return u.pad(0, 0, rows, cols);
   const int64_t groups = image.GetChannelSize() > 0
                              ? least((image.GetChannelSize() + u.c0 - 1) / u.c0, image.GetShape(1))
                              : image.GetShape(1);
@@ -101,7 +108,7 @@ __attribute__((noinline)) void unfold(D& d, const C& image, int64_t pos_m, int64
     const int64_t k = pos_k + j, tap = k / u.c0, from = k % u.c0;
     width = least(cols - j, u.c0 - from);
     const int64_t c1 = tap / (kernel_h * kernel_w), kh = tap / kernel_w % kernel_h;
-    if (c1 >= groups || out_h <= 0 || u.out_w <= 0) {
+    if (c1 >= groups) {
       u.pad(0, j, rows, cols - j);
       break;
     }
