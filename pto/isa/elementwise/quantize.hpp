@@ -208,6 +208,13 @@ PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
   static_assert(check_mx<Type, D, S, E>());
   static_assert(Axis == 0 || Axis == 1,
                 "TQUANT: grp_axis must be 0 or 1; pass 0 for rows, 1 for columns");
+  constexpr int kRow = S::ValidRow > 0 ? S::ValidRow : 0, kCol = S::ValidCol > 0 ? S::ValidCol : 0;
+  constexpr int kGroups =
+      Axis == 1 ? (kCol + kGroup - 1) / kGroup * kRow : (kRow + kGroup - 1) / kGroup * kCol;
+  static_assert(check_rows<S, D>());
+  static_assert(E::Numel >= kGroups && M::Numel >= kGroups && Sc::Numel >= kGroups,
+                "TQUANT: exponents, magnitudes and scalings are a number for each 32 of the "
+                "source; give their tiles as many elements");
   constexpr int kPitch = Type == QuantType::MXFP8 || 2 * D::Cols == S::Cols ? D::Cols : D::Cols / 2;
   const Rows<typename S::DType> t = {s.data(),        reinterpret_cast<uint8_t*>(d.data()),
                                      S::Cols,         kPitch,
