@@ -257,7 +257,7 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
   static_assert(check_elementwise<D, S>() && kIsRows<D, S>);
   constexpr int N = kLanes<float>;
   using V = Vec<float, N>;
-  for (int r = 0; r < s.GetValidRow(); ++r) {
+  for (int r = 0; r < d.GetValidRow(); ++r) {
     const V factor = lanes::splat<V>(parameter(scale, r, 0));
     const V shift = lanes::splat<V>(offset ? parameter(*offset, r, 0) : 0.f);
     detail::map_line<N>(
@@ -266,7 +266,7 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
           if (Type == QuantType::INT8_ASYM) y = y + shift;
           return lanes::saturated<To>(lanes::rint(y));
         },
-        s.GetValidCol(), d.data() + r * D::Cols, s.data() + r * S::Cols);
+        d.GetValidCol(), d.data() + r * D::Cols, s.data() + r * S::Cols);
   }
 }
 

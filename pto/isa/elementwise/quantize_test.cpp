@@ -64,6 +64,11 @@ TEST(Quantize, int8_is_the_rounded_product_of_its_row) {
   d = before;
   TQUANT<QuantType::INT8_SYM>(d, s, scale, &scale);
   EXPECT_EQ(differs(d, before, 0, signed_want), "");
+  auto part = shaped<Block<int8_t>>(20, 40);
+  fill(part, 1);
+  const auto before_part = part;
+  TQUANT<QuantType::INT8_SYM>(part, s, scale);
+  EXPECT_EQ(differs(part, before_part, 0, signed_want), "");
 }
 
 struct Group {
