@@ -9,6 +9,20 @@ using namespace pto;
 static_assert(IsTwinType<float4_e2m1x2_t>() && IsTwinType<float4_e1m2x2_t>());
 static_assert(!IsTwinType<float>() && !::IsTwinType<float8_e4m3_t>());
 
+using OfHalf = std::numeric_limits<pto::half>;
+using OfBrain = std::numeric_limits<pto::bfloat16_t>;
+static_assert(OfHalf::digits10 == 3 && OfHalf::max_digits10 == 5);
+static_assert(OfHalf::min_exponent10 == -4 && OfHalf::max_exponent10 == 4);
+static_assert(OfBrain::digits10 == 2 && OfBrain::max_digits10 == 4);
+static_assert(OfBrain::min_exponent10 == -37 && OfBrain::max_exponent10 == 38);
+
+TEST(Names, limits_of_short_floats_are_numbers_of_their_type) {
+  EXPECT_EQ(OfHalf::round_error().RawData(), 0x3800);
+  EXPECT_EQ(OfBrain::round_error().RawData(), 0x3f00);
+  EXPECT_EQ(OfHalf::signaling_NaN().RawData(), 0x7c01);
+  EXPECT_EQ(OfBrain::signaling_NaN().RawData(), 0x7f81);
+}
+
 TEST(Names, a_tile_keeps_the_hint_about_its_columns) {
   TileLeft<float, 16, 32> a;
   EXPECT_FALSE(a.GetKAligned());
