@@ -3,6 +3,4 @@
 //
 // Thread safety: nothing to share.
 #pragma once
-#include <pto/pto-inst.hpp>
-
-#define PTO_STATIC_ASSERT(...) static_assert(__VA_ARGS__)
+#include <pto/common/debug.h>
