@@ -127,6 +127,16 @@ PTO_INLINE End end_of(bool to_vector, bool is_vector, TileSplitAxis split, const
 struct Part {
   int64_t offset, stride, end;  // in elements
 };
+// The size of the matrix whose part, of rows x cols elements, is a core's.
+struct Total {
+  int64_t rows, cols;
+};
+PTO_INLINE Total total_of(TileSplitAxis split, bool is_half, int64_t lane, int64_t rows,
+                          int64_t cols) {
+  const int64_t odd = is_odd(split) ? (lane > 0 ? 1 : -1) : 0;
+  if (is_half && splits_rows(split)) return {2 * rows + odd, cols};
+  return {rows, is_half && split != TILE_NO_SPLIT ? 2 * cols + odd : cols};
+}
 PTO_INLINE Part part_of(TileSplitAxis split, bool is_half, int64_t lane, int64_t rows, int64_t cols,
                         int64_t total_rows, int64_t total_cols) {
   Part part = {0, cols, 0};
@@ -143,9 +153,8 @@ PTO_INLINE Part part_of(TileSplitAxis split, bool is_half, int64_t lane, int64_t
 template <class T>
 using SlotView = GlobalTensor<T, Shape<1, 1, 1, DYNAMIC, DYNAMIC>, Stride<1, 1, 1, DYNAMIC, 1>>;
 template <class T>
-PTO_INLINE SlotView<T> view_of(const pto_slot* slot, int64_t bytes, const Part& part, int64_t rows,
-                               int64_t cols) {
-  T* data = reinterpret_cast<T*>(static_cast<char*>(slot->data) + bytes) + part.offset;
+PTO_INLINE SlotView<T> view_of(char* memory, const Part& part, int64_t rows, int64_t cols) {
+  T* data = reinterpret_cast<T*>(memory) + part.offset;
   return {data, Shape<1, 1, 1, DYNAMIC, DYNAMIC>(rows, cols),
           Stride<1, 1, 1, DYNAMIC, 1>(part.stride)};
 }
@@ -201,21 +210,17 @@ void push_tile(Pipe& pipe, const D& tile, int lane, Here here) {
   using T = typename Stored<Config, typename D::DType>::type;
   const int64_t rows = tile.GetValidRow(), cols = tile.GetValidCol(), mine = end.ring.lane;
   const bool is_half = is_vector && end.ring.lanes > 1;
-  const int64_t odd = is_odd(Split) ? (mine > 0 ? 1 : -1) : 0;
-  const bool halves_rows = is_half && splits_rows(Split);
-  const int64_t total_rows = halves_rows ? 2 * rows + odd : rows;
-  const int64_t total_cols =
-      is_half && !halves_rows && Split != TILE_NO_SPLIT ? 2 * cols + odd : cols;
-  const Part part = part_of(Split, is_half, mine, rows, cols, total_rows, total_cols);
+  const Total total = total_of(Split, is_half, mine, rows, cols);
+  const Part part = part_of(Split, is_half, mine, rows, cols, total.rows, total.cols);
   const int64_t offset = pipe.prod.entryOffset;
   check_room(offset + part.end * int64_t(sizeof(T)) <= end.ring.slot_bytes,
              "TPUSH: the tile is larger than a slot", here);
   pto_slot* slot = pipe.prod.allocates ? nullptr : pipe.prod.open;
   if (!slot) slot = pto_ring_push(&end.ring, here.file, here.line);
   pipe.prod.open = slot;
-  store<Config>(view_of<T>(slot, offset, part, rows, cols), tile);
+  store<Config>(view_of<T>(static_cast<char*>(slot->data) + offset, part, rows, cols), tile);
   if (mine == 0) {  // one writer; consumers look when the slot is full
-    slot->facts[0] = total_rows << 32 | total_cols;
+    slot->facts[0] = total.rows << 32 | total.cols;
     slot->facts[1] = int64_t(sizeof(T));
   }
   ++pipe.prod.tileIndex;
@@ -264,6 +269,15 @@ PTO_INLINE void place_in_buffer(const Pipe& pipe, D& tile, bool to_vector) {
   }
 }
 
+// Returns what GlobalTensors write of a slot: in the memory that the pipe was given, where that
+// serves one direction.
+template <class Pipe>
+PTO_INLINE char* memory_of(const Pipe& pipe, const pto_slot* slot) {
+  if (!pipe.fifo.GM_SLOT_BUFFER || Pipe::is_both) return static_cast<char*>(slot->data);
+  return static_cast<char*>(pipe.fifo.GM_SLOT_BUFFER) +
+         slot->turn % int64_t(Pipe::RingFiFo::SLOT_NUM) * int64_t(Pipe::RingFiFo::SLOT_SIZE);
+}
+
 template <class Pipe, TileSplitAxis Split, class D>
 void pop_tile(Pipe& pipe, D& tile, Here here) {
   const bool to_vector = is_to_vector<Pipe, D, false>();
@@ -276,8 +290,9 @@ void pop_tile(Pipe& pipe, D& tile, Here here) {
   const int64_t rows = tile.GetValidRow(), cols = tile.GetValidCol();
   const bool is_half = to_vector && Split != TILE_NO_SPLIT;
   const bool is_known = slot->facts[1] != 0;  // not for what TPUSH of a view left
-  const int64_t total_rows = is_known ? slot->facts[0] >> 32 : rows;
-  const int64_t total_cols = is_known ? slot->facts[0] & 0xffffffff : cols;
+  const Total own = total_of(Split, is_half, end.ring.lane, rows, cols);
+  const int64_t total_rows = is_known ? slot->facts[0] >> 32 : own.rows;
+  const int64_t total_cols = is_known ? slot->facts[0] & 0xffffffff : own.cols;
   if (is_known && slot->facts[1] != int64_t(sizeof(T)))
     pto_fail("TPOP: the tile's elements have another size than the pushed ones",
              "a slot keeps the elements that were pushed", "pop into a tile of the pushed type",
@@ -292,23 +307,15 @@ void pop_tile(Pipe& pipe, D& tile, Here here) {
     pto_fail("TPOP: the tile is larger than the pushed one",
              "its rows or columns end with those of the pushed tile",
              "give it as many valid rows and columns as its part has", here.file, here.line);
-  check_room(pipe.cons.entryOffset + part.end * int64_t(sizeof(T)) <= end.ring.slot_bytes,
+  char* const memory = is_known ? static_cast<char*>(slot->data) : memory_of(pipe, slot);
+  const int64_t room =
+      memory == slot->data ? end.ring.slot_bytes : int64_t(Pipe::RingFiFo::SLOT_SIZE);
+  check_room(pipe.cons.entryOffset + part.end * int64_t(sizeof(T)) <= room,
              "TPOP: the tile is larger than a slot", here);
   place_in_buffer(pipe, tile, to_vector);
   ++pipe.cons.tileIndex;
-  TLOAD(tile, view_of<T>(slot, pipe.cons.entryOffset, part, rows, cols));
+  TLOAD(tile, view_of<T>(memory + pipe.cons.entryOffset, part, rows, cols));
   if (frees) release_slot(pipe, end);
-}
-
-// Points a GlobalTensor at its slot, in the memory that the pipe was given, where that serves one
-// direction.
-template <class Pipe, class G>
-PTO_INLINE void point_at(G& view, const Pipe& pipe, const pto_slot* slot, int64_t offset) {
-  char* data = static_cast<char*>(slot->data);
-  if (pipe.fifo.GM_SLOT_BUFFER && !Pipe::is_both)
-    data = static_cast<char*>(pipe.fifo.GM_SLOT_BUFFER) +
-           slot->turn % int64_t(Pipe::RingFiFo::SLOT_NUM) * int64_t(Pipe::RingFiFo::SLOT_SIZE);
-  view.SetAddress(reinterpret_cast<typename G::DType*>(data + offset));
 }
 
 template <class Pipe, TileSplitAxis Split, class G>
@@ -317,7 +324,8 @@ void alloc_view(Pipe& pipe, G& view, Here here) {
   const End end = end_of<Pipe>(to_vector, !to_vector, Split, "TALLOC");
   if (!end.takes_part) return;
   pipe.prod.open = pto_ring_push(&end.ring, here.file, here.line);
-  point_at(view, pipe, pipe.prod.open, pipe.prod.entryOffset);
+  char* const data = memory_of(pipe, pipe.prod.open) + pipe.prod.entryOffset;
+  view.SetAddress(reinterpret_cast<typename G::DType*>(data));
 }
 
 template <class Pipe, TileSplitAxis Split, class G>
@@ -343,7 +351,10 @@ void pop_view(Pipe& pipe, G& view, Here here) {
   if (!end.takes_part) return;
   pipe.cons.note_pop(to_vector);
   ++pipe.cons.tileIndex;
-  point_at(view, pipe, take_slot(pipe, end, here), pipe.cons.entryOffset);
+  const pto_slot* slot = take_slot(pipe, end, here);
+  const bool is_tile = slot->facts[1] != 0;  // whatever pushed it
+  char* const data = is_tile ? static_cast<char*>(slot->data) : memory_of(pipe, slot);
+  view.SetAddress(reinterpret_cast<typename G::DType*>(data + pipe.cons.entryOffset));
 }
 
 // Frees the slot of the oldest popped tile. With slots in memory the pop of a tile has freed its

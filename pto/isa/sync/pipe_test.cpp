@@ -197,6 +197,55 @@ TEST(Pipe, views_use_the_slots_themselves) {
   EXPECT_EQ(errors.load(), 0);
 }
 
+TEST(Pipe, views_pop_what_tiles_pushed_and_tiles_what_views_pushed) {
+  using View = GlobalTensor<float, Shape<1, 1, 1, 32, 32>, Stride<1, 1, 1, 32, 1>>;
+  using ToView = TPipe<28, DIR_C2V, kSlot, 2>;
+  std::vector<float> slots(2 * 32 * 32);
+  std::atomic<int> errors{0};
+  run_cores(
+      1, 1,
+      [&] {
+        ToView pipe(slots.data(), 0, 0);
+        for (int i = 0; i < 5; ++i) {
+          Acc acc;
+          fill(acc, i);
+          TPUSH<ToView, Acc, TILE_NO_SPLIT>(pipe, acc);
+        }
+      },
+      [&] {
+        ToView pipe(slots.data(), 0, 0);
+        for (int i = 0; i < 5; ++i) {
+          View view(nullptr);
+          TPOP<ToView, View, TILE_NO_SPLIT>(pipe, view);
+          for (int at = 0; at < 32 * 32; ++at)
+            errors += view.data()[at] != value(i, at / 32, at % 32);
+          TFREE<ToView, View, TILE_NO_SPLIT>(pipe, view);
+        }
+      });
+  EXPECT_EQ(errors.load(), 0);
+  using ToTile = TPipe<29, DIR_C2V, kSlot, 2>;
+  run_cores(
+      1, 2,
+      [&] {
+        ToTile pipe(slots.data(), 0, 0);
+        for (int i = 0; i < 5; ++i) {
+          View view(nullptr);
+          TALLOC<ToTile, View, TILE_UP_DOWN>(pipe, view);
+          for (int at = 0; at < 32 * 32; ++at) view.data()[at] = value(i, at / 32, at % 32);
+          TPUSH<ToTile, View, TILE_UP_DOWN>(pipe, view);
+        }
+      },
+      [&] {
+        ToTile pipe(slots.data(), 0, 0);
+        for (int i = 0; i < 5; ++i) {
+          Whole half(16, 32);
+          TPOP<ToTile, Whole, TILE_UP_DOWN>(pipe, half);
+          errors += wrong(half, i, 16 * int(get_subblockid()));
+        }
+      });
+  EXPECT_EQ(errors.load(), 0);
+}
+
 // Kernels reach what was popped by the address that it has on a chip.
 TEST(Pipe, with_slots_in_memory_a_pop_copies_to_the_consumers_buffer_and_frees) {
   using Pipe = TPipe<24, DIR_C2V, kSlot, 3, 2>;
