@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 180,
     "graphs": 190,
     "ir": 5245,
-    "isa": 19200,
+    "isa": 19230,
     "language": 11200,
     "launch": 6510,
     "models": 2500,

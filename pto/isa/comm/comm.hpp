@@ -232,8 +232,8 @@ PTO_INLINE RecordEvent TSCATTER(const ParallelGroup<G>& group, const S& src, con
   return {};
 }
 
-// Computes dst = the sum, maximum or minimum of all ranks' views, in the order of ranks. Trailing
-// operands: two tiles or three, then the operation.
+// Computes dst = the sum, maximum or minimum of all ranks' views, in the order of ranks; dst may be
+// one of them. Trailing operands: two tiles or three, then the operation.
 template <CollEngine Engine = CollEngine::AIV, class G, class D, class A, class... X>
 PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, const A& acc,
                                const X&... rest) {
@@ -242,12 +242,20 @@ PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, cons
       kIsTile<A>,
       "TREDUCE: the third operand is the tile in which hardware accumulates; give a tile");
   const ReduceOp op = detail::operation_of(rest...);
-  for (int rank = 0; rank < group.nranks; ++rank) {
-    if (rank == 0)
-      detail::copy(dst, group[rank], acc, false);
-    else
-      detail::reduce(dst, group[rank], acc, op);
-  }
+  const auto reduce_to = [&](const auto& sum) {
+    detail::copy(sum, group[0], acc, false);
+    for (int rank = 1; rank < group.nranks; ++rank) detail::reduce(sum, group[rank], acc, op);
+  };
+  bool is_read_later = false;
+  for (int rank = 1; rank < group.nranks; ++rank)
+    is_read_later = is_read_later || group[rank].data() == dst.data();
+  if (is_read_later)
+    detail::with_own_view(group[0], [&](const auto& sum) {
+      reduce_to(sum);
+      detail::copy(dst, sum, acc, false);
+    });
+  else if (group.nranks > 0)
+    reduce_to(dst);
   return {};
 }
 

@@ -135,6 +135,27 @@ void reduce(const D& dst, const S& src, const T& tile, ReduceOp op) {
           });
 }
 
+// Calls use(view) with a view of the size of another one, over memory that ends with the call.
+template <class G, class Use>
+void with_own_view(const G& like, const Use& use) {
+  using T = typename G::Element;
+  const auto with_memory = [](int64_t count, const auto& visit) {
+    T* const memory = static_cast<T*>(pto_malloc(size_t(count) * sizeof(T)));
+    visit(memory);
+    pto_free(memory);
+  };
+  if constexpr (G::kIsPacked) {
+    with_memory(like.count(),
+                [&](T* memory) { use(GlobalTensor<T, Packed, Packed>(memory, like.count())); });
+  } else {
+    const Shape<> n(like.GetShape(0), like.GetShape(1), like.GetShape(2), like.GetShape(3),
+                    like.GetShape(4));
+    const Stride<> step(n[1] * n[2] * n[3] * n[4], n[2] * n[3] * n[4], n[3] * n[4], n[4], 1);
+    with_memory(n[0] * step[0],
+                [&](T* memory) { use(GlobalTensor<T, Shape<>, Stride<>>(memory, n, step)); });
+  }
+}
+
 // Finds the run-time operation among trailing operands.
 PTO_INLINE bool asks_to_add() { return false; }
 template <class A, class... X>

@@ -111,6 +111,24 @@ TEST(Comm, collectives_of_the_root) {
   EXPECT_EQ(others.memory[3][kCols], -1);
 }
 
+TEST(Comm, a_reduction_may_end_in_a_view_of_the_group) {
+  Stage tile, recv;
+  Ranks ranks;
+  std::vector<float> want(kRows * kStride, -1);
+  comm::TREDUCE(ranks.group(), View(want.data()), tile, recv, comm::ReduceOp::Sum);
+  for (int root = 0; root < kRanks; ++root) {
+    Ranks own;
+    comm::TREDUCE(own.group(root), own.views[root], tile, recv, comm::ReduceOp::Sum);
+    EXPECT_EQ(own.memory[root], want) << root;
+  }
+  using Flat = GlobalTensor<float, Packed, Packed>;
+  float a[3] = {1, 2, 3}, b[3] = {10, 20, 30}, c[3] = {100, 200, 300};
+  Flat views[3] = {Flat(a, 3), Flat(b, 3), Flat(c, 3)};
+  const auto group = comm::ParallelGroup<Flat>::Create(views, 3, 2);
+  comm::TREDUCE(group, views[2], tile, recv, comm::ReduceOp::Sum);
+  EXPECT_THAT(c, ElementsAre(111, 222, 333));
+}
+
 template <class T>
 void move_and_reduce() {
   using Row = GlobalTensor<T, Shape<1, 1, 1, 2, 3>, Stride<1, 1, 1, 3, 1>>;
