@@ -109,6 +109,18 @@ void check_comparison(const char* name, CmpMode mode) {
   EXPECT_EQ(bool(mask.GetElement(1, 3)), compares(mode, a.GetElement(1, 3), b.GetValue(0)));
 }
 
+TEST(Compare, rows_behind_a_packed_mask_take_the_scalar) {
+  using Block = Tile<TileType::Vec, float, 3, 40, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  Block a(3, 37), d(3, 37), tmp;
+  for (int i = 0; i < a.Numel; ++i) a.SetValue(i, float(i));
+  Tile<TileType::Vec, uint8_t, 1, 32> mask;
+  for (int i = 0; i < mask.Numel; ++i) mask.SetValue(i, 0xff);
+  TSELS(d, mask, a, tmp, -1.0f);
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 37; ++c)
+      EXPECT_EQ(d.GetElement(r, c), r == 0 ? a.GetElement(r, c) : -1) << r << "," << c;
+}
+
 template <class T>
 void check_modes() {
 #define PTO_COMPARE(mode, op, value, numpy, types) check_comparison<T>(#mode, CmpMode::mode);

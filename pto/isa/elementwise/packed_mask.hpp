@@ -140,6 +140,7 @@ class BitStream {
         last_(reinterpret_cast<const uint8_t*>(mask.data()) + (M::Rows - 1) * kMaskRowBytes<M>),
         bytes_(mask.GetValidCol() * int(sizeof(typename M::DType))) {
     static_assert(check_packed_mask<M>());
+    if (row >= M::Rows) row_ = last_, at_ = bytes_;  // nothing is left
   }
 
   // Returns the place of the next `bits` bits where they are whole bytes of one row, and skips
