@@ -262,6 +262,15 @@ PTO_INLINE V reciprocal(V a) {
   return divide(splat<V>(1), a);
 }
 
+// Keeps a product from being fused with the sum that follows.
+template <class V>
+PTO_INLINE V rounded(V v) {
+#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
+  if constexpr (sizeof(V) >= 16 && sizeof(V) <= size_t(kVectorBytes)) asm("" : "+v"(v));
+#endif
+  return v;
+}
+
 // Shifts integers by 0 to bits - 1.
 template <class V>
 PTO_INLINE V shift_left(V a, V b) {

@@ -63,7 +63,8 @@ PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X
   map(
       [s](auto x, auto old) {
         using V = decltype(x);
-        return lanes::as_stored<typename D::DType>(lanes::splat<V>(s) * x) + old;
+        const V product = lanes::rounded(lanes::splat<V>(s) * x);
+        return lanes::as_stored<typename D::DType>(product) + old;
       },
       d, a, d);
   return {};

@@ -76,6 +76,10 @@ TEST(Fused, axpy_rounds_the_product_and_widens) {
   for (int i = 0; i < 3; ++i) x.SetValue(i, float(i)), y.SetValue(i, 10);
   TAXPY(y, x, 2.0f);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(y.GetValue(i), float(2 * i + 10));
+  const float above = 1 + 0x1p-12f;  // its square is 2^-24 more than a float
+  for (int i = 0; i < 3; ++i) x.SetValue(i, above), y.SetValue(i, -1 - 0x1p-11f);
+  TAXPY(y, x, above);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(y.GetValue(i), 0);
 }
 
 template <class Td, class T>

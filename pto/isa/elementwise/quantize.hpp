@@ -17,7 +17,6 @@
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise/convert_modes.hpp"
-#include "pto/isa/matrix/fixpipe.hpp"
 
 PTO_NAMESPACE_BEGIN
 
@@ -262,7 +261,7 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
     const V shift = lanes::splat<V>(offset ? parameter(*offset, r, 0) : 0.f);
     detail::map_line<N>(
         [=](V x) {
-          V y = fixpipe::rounded(x * factor);
+          V y = lanes::rounded(x * factor);
           if (Type == QuantType::INT8_ASYM) y = y + shift;
           return lanes::saturated<To>(lanes::rint(y));
         },

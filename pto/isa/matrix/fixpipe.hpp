@@ -116,15 +116,6 @@ inline Parameters<N> each(const uint64_t* entries, int n) {
   return p;
 }
 
-// Keeps a product from being fused with the sum that follows.
-template <class V>
-PTO_INLINE V rounded(V v) {
-#if defined(PTO_TARGET_AVX512) || defined(PTO_TARGET_AVX2)
-  if constexpr (sizeof(V) >= 16 && sizeof(V) <= size_t(kVectorBytes)) asm("" : "+v"(v));
-#endif
-  return v;
-}
-
 template <ReluPreMode Relu, class V>
 PTO_INLINE V relu(V v) {
   if constexpr (Relu == ReluPreMode::NormalRelu)
@@ -147,7 +138,7 @@ PTO_INLINE Vec<Compute<To>, N> to_integer(V x, const Parameters<N>& p) {
   constexpr bool kIsByte = sizeof(To) == 1;
   const F low = kIsByte ? p.low : lanes::splat<F>(-32768.f);
   const F high = kIsByte ? p.high : lanes::splat<F>(32767.f);
-  const F whole = lanes::rint(rounded(x) + p.offset);
+  const F whole = lanes::rint(lanes::rounded(x) + p.offset);
   const F number = lanes::select(whole != whole, F{}, whole);
   const F inside = lanes::min_or_second(lanes::max_or_second(number, low), high);
   return lanes::convert<Compute<To>>(lanes::convert<int32_t>(inside));
