@@ -51,8 +51,8 @@ def target_flags() -> list[str]:
 
 
 def cxxflags() -> list[str]:
-    """Language level, include folder, target."""
-    return ["-std=c++17", f"-I{include_dir()}", *target_flags()]
+    """Language level, include folder, one rounding for each instruction, target."""
+    return ["-std=c++17", f"-I{include_dir()}", "-ffp-contract=off", *target_flags()]
 
 
 def cflags() -> list[str]:
