@@ -41,7 +41,7 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 850,
+    "abi": 860,
     "adapters": 16140,
     "aten": 2750,
     "base": 1500,
