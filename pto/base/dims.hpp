@@ -87,8 +87,8 @@ void each_symbol(const Dim& dim, const F& f) {
   each_symbol(dim.right(), f);
 }
 
-// Computes the value with symbols[i] for s<i>; throws pto::Error for a division by zero or a
-// missing symbol.
+// Computes the value with symbols[i] for s<i>; throws pto::Error for a missing symbol, a division
+// by zero, sizes that do not broadcast, or a step that leaves 64 bits.
 int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols);
 
 // Puts replacement[i] in the place of s<i>; symbols beyond the vector stay.
