@@ -54,7 +54,7 @@ BUDGETS = {
     "device": 465,
     "formulas": 180,
     "graphs": 190,
-    "ir": 5245,
+    "ir": 5255,
     "isa": 19140,
     "language": 11190,
     "launch": 6510,
