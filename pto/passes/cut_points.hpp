@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CutGraph: a graph whose user, or whose length, says where kernels end: which nodes may share a
-// kernel, and a copy of each value that goes from one part to another, which is read from memory.
+// CutGraph: a graph in parts, cut by its user's hints or by its length. A kernel holds nodes of one
+// part; a value that goes from one part to another has a copy, which is read from memory.
 //
 //     const CutGraph cut = cut_points(graph, false, 256);
 //     cut.part[v];      // kernels hold nodes of one part
