@@ -44,7 +44,7 @@ BUDGETS = {
     "abi": 860,
     "adapters": 16140,
     "aten": 2750,
-    "base": 1500,
+    "base": 1530,
     "bench": 1224,
     "bindings": 5190,
     "cmake": 90,

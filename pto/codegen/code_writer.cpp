@@ -60,6 +60,17 @@ void collect_symbols(const Dim& dim, std::vector<int>* symbols) {
   });
 }
 
+void collect_quotients(const Node& node, std::vector<Dim>* quotients) {
+  const auto add = [&](const Dim& one) {
+    const bool is_known = std::find(quotients->begin(), quotients->end(), one) != quotients->end();
+    if (!is_known) quotients->push_back(one);
+  };
+  for (const Dim& dim : node.type.shape) each_quotient(dim, add);
+  each_quotient(node.attributes.size, add);
+  if (node.op != Opcode::fused) return;
+  for (const Node& inner : node.body().nodes()) collect_quotients(inner, quotients);
+}
+
 std::string compute_type(DType dtype) {
   switch (dtype) {
     case DType::F16:

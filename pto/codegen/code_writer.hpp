@@ -38,6 +38,10 @@ std::string cpp_size(const Dim& dim);
 // Adds the symbols that a size names to `symbols`, ascending and without repetition.
 void collect_symbols(const Dim& dim, std::vector<int>* symbols);
 
+// Adds the quotients by what may be 0 among the sizes of a node, or of the kernel that it is; each
+// once.
+void collect_quotients(const Node& node, std::vector<Dim>* quotients);
+
 // Returns the type in which registers hold values of `dtype`: float for f16 and bf16, lane masks
 // for bool. Throws pto::Error for types without a compiled form.
 std::string compute_type(DType dtype);

@@ -74,6 +74,7 @@ class GraphPrinter {
   void print_number(Value v);
   void print_size(Value v);
   void print_guards(const std::vector<int64_t>& defined);
+  void print_quotient(const Node& node, const Dim& quotient);
 
   // --- memory: print_memory.cpp ------------------------------------------------------------------
   MemRef home_of(Made made, const Type& type);

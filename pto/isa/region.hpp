@@ -32,11 +32,14 @@ constexpr int kRow = 4;
 // cache.
 constexpr int64_t kFarBytes = 32 << 10;
 
-// Arithmetic on sizes; division floors. It is out of line: a program names hundreds of quotients,
-// of which a compiler keeps equal ones.
+// Arithmetic on sizes; division floors, and by 0, which calls and programs refuse before they use
+// it, gives 0. It is out of line: a program names hundreds of quotients, of which a compiler keeps
+// equal ones.
 PTO_INLINE int64_t min_size(int64_t a, int64_t b) { return a < b ? a : b; }
 PTO_INLINE int64_t max_size(int64_t a, int64_t b) { return a > b ? a : b; }
 [[maybe_unused]] __attribute__((noinline, const)) static int64_t floor_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return int64_t(0 - uint64_t(a));  // INT64_MIN / -1 traps
   return a / b - (a % b != 0 && (a ^ b) < 0);
 }
 PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
