@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 180,
     "graphs": 190,
     "ir": 5255,
-    "isa": 19140,
+    "isa": 19150,
     "language": 11190,
     "launch": 6510,
     "models": 2500,

@@ -32,8 +32,10 @@ class CodeWriter {
   int depth_ = 0;
 };
 
-// Spells a size as an expression over the int64_t variables s0, s1 ...
+// Spells a size as an expression over the int64_t variables s0, s1 ... What decides how much memory
+// is taken is spelled by cpp_checked_size(), whose sums and products do not wrap.
 std::string cpp_size(const Dim& dim);
+std::string cpp_checked_size(const Dim& dim);
 
 // Adds the symbols that a size names to `symbols`, ascending and without repetition.
 void collect_symbols(const Dim& dim, std::vector<int>* symbols);

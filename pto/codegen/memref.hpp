@@ -40,7 +40,7 @@ MemRef with_shape(const MemRef& from, const Dims& shape);
 MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes);
 MemRef broadcast_to(const MemRef& from, const Dims& shape);
 
-// A number of elements as an expression.
+// Spells a number of elements as an expression that does not wrap.
 std::string element_count(const Dims& shape);
 
 }  // namespace pto
