@@ -11,7 +11,8 @@
 // reader, as do products that additions take (pair_products.hpp).
 //
 // Invariant: parts change no bit. Where a sum over several axes would be added in another order
-// because a kernel ends beside it, the whole graph stays one part.
+// because a kernel ends beside it, the whole graph stays one part; then a chain of more operations
+// than the stack holds is refused by pto::Error.
 // Thread safety: pure function.
 #pragma once
 
