@@ -57,7 +57,7 @@ BUDGETS = {
     "ir": 5255,
     "isa": 19150,
     "language": 11190,
-    "launch": 6510,
+    "launch": 6525,
     "models": 2500,
     "operators": 3320,
     "ops": 5167,
