@@ -54,7 +54,7 @@ BUDGETS = {
     "device": 465,
     "formulas": 180,
     "graphs": 190,
-    "ir": 5255,
+    "ir": 5260,
     "isa": 19150,
     "language": 11190,
     "launch": 6525,

@@ -42,6 +42,9 @@ std::vector<Value> inline_graph(GraphBuilder& b, const Graph& graph, std::vector
 // Lists the symbols of all sizes that a node names: in its type, its attributes and its bodies.
 std::set<int64_t> symbols_of(const Node& node);
 
+// Returns the number of the first symbol behind all that the sizes of a graph and its bodies name.
+int free_symbol_of(const Graph& graph);
+
 // Says whether a graph, or a body in it, checks values: it is needed though nothing reads it.
 bool has_checks(const Graph& graph);
 
