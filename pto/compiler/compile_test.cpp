@@ -113,7 +113,7 @@ TEST_P(Compile, refuses_an_output_whose_size_is_data) {
   }
 }
 
-TEST_P(Compile, refuses_writes_into_what_the_graph_has_not) {
+TEST_P(Compile, refuses_writes_into_what_the_graph_does_not_have) {
   for (const std::vector<int>& writes : {std::vector<int>{0, 0}, {1}, {-2}}) {
     CompileOptions wrong = options();
     wrong.writes = writes;
