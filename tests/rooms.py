@@ -41,10 +41,10 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 850,
+    "abi": 860,
     "adapters": 16140,
     "aten": 2750,
-    "base": 1500,
+    "base": 1530,
     "bench": 1224,
     "bindings": 5190,
     "cmake": 90,
@@ -54,10 +54,10 @@ BUDGETS = {
     "device": 465,
     "formulas": 180,
     "graphs": 190,
-    "ir": 5245,
+    "ir": 5260,
     "isa": 19230,
-    "language": 11200,
-    "launch": 6510,
+    "language": 11205,
+    "launch": 6525,
     "models": 2500,
     "operators": 3320,
     "ops": 5167,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The indented example of each public header compiles.
+"""The indented example of each public header compiles, and each header of pto/abi as C.
 
 header_examples.txt declares what an example takes for granted. The examples of a group are compiled
 together, each as a function of its header's namespace.
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FORWARDS = 3  # lines of code of a header that only includes others: its first line says all
 # Parts of libpto, which no kernel includes, and headers that include a framework's.
 APART = re.compile(r"isa/cpu/matmul_(loops|pack|types)|hpu_custom_op|perf_lib|synapse|torch_npu|"
-                   r"tensorflow|abi/operator_private")  # fmt: skip
+                   r"tensorflow")  # fmt: skip
 ORCHESTRATION = re.compile(r"orchestration|runtime(_api)?\.h|_deps\.h|tasks/precompiled")
 OPERATOR = re.compile(r"pto/operators/")
 SIMULATOR = re.compile(r"compat/pto/|kernel/simulator|pipe_state")
@@ -165,6 +165,16 @@ def test_an_example_that_defines_macros_compiles(header, tmp_path):
                f"-I{build_config.compat_dir()}", "example.cpp"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[:3000]
+
+
+def test_the_headers_of_abi_are_c(tmp_path):
+    headers = sorted((ROOT / "pto/abi").glob("*.h"))
+    for place, header in enumerate(headers):
+        (tmp_path / f"{place}.c").write_text(f'#include "pto/abi/{header.name}"\n')
+    command = ["gcc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
+               *[f"{place}.c" for place in range(len(headers))]]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert headers and done.returncode == 0, done.stderr[:3000]
 
 
 def test_a_public_header_has_an_example_unless_it_forwards():

@@ -187,3 +187,17 @@ def test_an_interpretation_has_limits_and_takes_what_the_graph_names():
     for inputs in ((), (1, 2), ("a",), (None,), (10**30,), ({},)):
         with pytest.raises(pto.Error):
             pto.interpret(graph, *inputs)
+
+
+@pytest.mark.parametrize("dtype, values", [
+    ("i8", [1.7]), ("i8", [300]), ("u8", [-1]), ("i64", [math.nan]), ("i32", ["1"]), ("bool", [2]),
+    ("i64", [2**63]), ("u64", [-1]), ("f32", [1 + 2j]), ("f32", ["1"]), ("bool", [1.0]),
+])  # fmt: skip
+def test_an_interpretation_takes_numbers_of_the_type_alone(dtype, values):
+    graph = _core.Graph.parse(f"graph g(%x: {dtype}[s0]) -> ({dtype}[s0]) {{ return %x }}")
+    with pytest.raises(
+        pto.Error, match=f"is no array of {dtype}: its elements, of type .*, are no"
+    ):
+        pto.interpret(graph, np.array(values))
+    assert pto.interpret(graph, np.array([1, 0])).tolist() == [1, 0]
+    assert pto.interpret(graph, []).tolist() == []

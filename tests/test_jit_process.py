@@ -269,6 +269,27 @@ def test_a_child_of_fork_calls_while_the_parent_s_pool_is_busy(tmp_path):
     assert done.stdout == f"{[0] * 20}\n", done.stderr
 
 
+def test_a_child_of_fork_calls_what_a_thread_of_its_parent_is_compiling(tmp_path):
+    program = """
+        import os, signal, threading, time, numpy as np, pto
+        @pto.jit
+        def scaled(x): return x * 2 + 1
+        x = np.ones(9, "f4")
+        thread = threading.Thread(target=lambda: scaled(x))
+        thread.start()
+        while not os.path.exists(os.environ["COMPILES"]): time.sleep(0.01)
+        if (child := os.fork()) == 0:
+            signal.alarm(60)
+            os._exit(0 if scaled(x).sum() == 27 else 1)
+        thread.join()
+        print(os.waitpid(child, 0)[1], scaled(x).sum())
+    """
+    mark = tmp_path / "compiles"
+    cxx = compiler(tmp_path, f'touch "{mark}"; sleep 1; exec g++ "$@"')
+    done = python(textwrap.dedent(program), tmp_path, PTO_CXX=cxx, COMPILES=str(mark))
+    assert done[:2] == (0, "0 27.0"), done
+
+
 def test_the_command_line_describes_the_machine():
     done = subprocess.run(
         [sys.executable, "-m", "pto", "machine"], capture_output=True, text=True, check=True

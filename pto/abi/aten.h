@@ -79,10 +79,10 @@ typedef struct pto_aten_library {
   int32_t (*has_kernel)(const pto_aten_operator* op);  // for dense tensors of the CPU
 
   // Calls an operator with values in the order of the schema; those behind the last given one are
-  // left out. Writes the results, which the caller releases, and returns how many there are; -1
-  // where the call is refused, and then nothing was written, or fails. No place for results (null)
-  // drops them. A result that is an argument over memory may come back as that argument, which
-  // then lends its sizes.
+  // left out. Writes the results, which the caller releases, and returns how many there are; -1:
+  // the call failed, or was refused before it wrote anything. No place for results (null) drops
+  // them. A result that is an argument over memory may come back as that argument, which then lends
+  // its sizes.
   int32_t (*call)(const pto_aten_operator* op, const pto_aten_value* arguments, int32_t n,
                   pto_aten_value* results, int32_t room);
   void (*release)(pto_aten_value* result);

@@ -10,7 +10,9 @@
 
 #include "pto/abi/host.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 typedef struct pto_tile_state {
   uint8_t is_written;             // an instruction or a raw pointer has written it
@@ -55,4 +57,7 @@ __attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t 
 __attribute__((noreturn)) void pto_check_failed_offset(int32_t offset, int32_t stored);
 __attribute__((noreturn)) void pto_check_failed_element(int32_t row, int32_t col, int32_t rows,
                                                         int32_t cols);
+
+#ifdef __cplusplus
 }
+#endif

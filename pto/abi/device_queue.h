@@ -31,7 +31,8 @@ typedef struct pto_device_job {
 } pto_device_job;
 
 typedef struct pto_device_queue {
-  // Each returns 0, or non-zero with the error in pto_last_error(). A null stream: the current one.
+  // submit and wait return 0, or non-zero with the error in pto_last_error(). A null stream is the
+  // current one.
   int32_t (*submit)(int32_t device, const void* stream, const pto_device_job* job);
   int32_t (*wait)(const void* stream);
   const void* (*current_stream)(int32_t device);  // the calling thread's

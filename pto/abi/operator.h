@@ -79,8 +79,6 @@ typedef struct pto_operator_output {
   int32_t is_bounded;         // never true for an output that replaces or is a list
 } pto_operator_output;
 
-// The source of an input of the gradient operator: >= 0 is the argument with this index; < 0 the
-// output with index -1 - source.
 typedef struct pto_operator {
   uint32_t abi_version;
   int32_t index;         // its place in the registry
@@ -104,8 +102,8 @@ typedef struct pto_operator {
   int32_t n_saved;
   int32_t n_wanted;
   int32_t gradient_of;  // index of the operator whose gradient this is, or -1
-  const int32_t* saved;
-  const int32_t* wanted;
+  const int32_t* saved;  // >= 0: the argument of this index; < 0: the output of index -1 - saved[i]
+  const int32_t* wanted;  // indices of arguments
   int32_t autocast;  // PTO_AUTOCAST_*
 
   // A weight may be given packed too, by the operator `packer`, as the last tensor argument:

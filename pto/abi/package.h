@@ -7,10 +7,10 @@
 //     pto_program_close(program);
 //
 // `args` has the function's tensors in the order of its parameters, then memory for each tensor
-// that it returns; null strides are row-major without gaps. Tensors that the function writes get
-// their elements. Its scalars are the values of the parameters that are numbers, constants too:
-// int and bool as int64, float as the bits of a double. Of parameters that are no numbers (None,
-// texts) each variant has one value.
+// that it returns; null strides are row-major without gaps. A tensor that the function writes gets
+// its new elements where it lies. Scalars are the values of the parameters that are numbers,
+// constants too: int and bool as int64, float as the bits of a double. Each variant fixes the
+// parameters that are no numbers (None, texts), which a call leaves out.
 // Errors: a function that fails says so and leaves the text in pto_last_error().
 //
 // Invariant: a file that is truncated, altered, or for another version or CPU is never run.

@@ -29,8 +29,8 @@ typedef struct pto_packed_right {
   int64_t matrix_bytes;
 } pto_packed_right;
 
-// Returns the bytes of the packed copy of one matrix; 0 where such tensors are not packed: others
-// than f32, f16, bf16 and i8, of one axis, or where two places of the tensor may share memory.
+// Returns the bytes of the packed copy of one matrix. 0: the tensor is not packed, since it has
+// another type than f32, f16, bf16 and i8, one axis alone, or places that may share memory.
 int64_t pto_packed_right_bytes(const pto_packed_right* packed);
 
 // Packs all matrices into data, on the threads of the pool. Returns 0, or a non-zero code.

@@ -4,8 +4,8 @@
 //     pto_set_matmul_precision("medium");                   // 0
 //     const int32_t precision = pto_matmul_precision();     // PTO_MATMUL_MEDIUM
 //
-// It permits and does not force: where parts of bf16 are not faster, floats are multiplied.
-//
+// The switch permits parts of bf16 and does not force them: floats are multiplied where that is
+// faster.
 // Thread safety: any thread; a product that runs meanwhile may take either.
 #pragma once
 #include <stdint.h>

@@ -44,25 +44,28 @@ int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor
                      const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
                      pto_pages* pages, const pto_runs* soon, int32_t threads);
 
-// Writes the position of each element along the axis; out is i64.
+// Writes into each element of out, of type i64, its position along the axis.
 void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);
 
-// Reads the elements of x at the positions along the axis, and writes the part at the positions of
-// out, or adds it there. The index has as many axes as its tensor; where it has the size 1, other
-// than along the axis, one position serves all of that axis. A write to -1 is left out, the last of
-// several in row-major order stays, and sums fold floats in double. `where` is the user's line.
+// pto_gather writes into out the elements of x at the positions along the axis. pto_scatter writes
+// the part at these positions of out, or adds it there. The index has as many axes as the tensor
+// that it points into; where it has the size 1, other than along the axis, one position serves all
+// of that axis. pto_scatter leaves out a write to -1, keeps the last of several to one place in
+// row-major order, and folds sums of floats in double. `where` is the user's line.
 int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
                    const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t threads);
-// Says where the pages that pto_gather reads along the first axis lie, dense and one a position;
-// data null: they lie in another way.
-pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index);
-// Checks the positions and leaves the elements where they lie, for who reads pages; else gathers.
-int32_t pto_find_pages(pto_services* services, const char* where, const pto_tensor* out,
-                       const pto_tensor* x, const pto_tensor* index, int32_t threads,
-                       pto_pages* pages);
 int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
                     const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
                     int32_t threads);
+
+// Says where the pages that pto_gather reads along the first axis lie, dense and one a position;
+// data null: they lie in another way.
+pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index);
+// Checks the positions and describes the pages where they lie. Where they lie otherwise, or several
+// threads may copy, it gathers instead and the count of runs is 0.
+int32_t pto_find_pages(pto_services* services, const char* where, const pto_tensor* out,
+                       const pto_tensor* x, const pto_tensor* index, int32_t threads,
+                       pto_pages* pages);
 
 // Adds to `count` elements of `to`, a vector, the elements of part at each of these places, one
 // place after the other: floats in double, rounded once.
@@ -75,7 +78,8 @@ int32_t pto_sort(pto_services* services, const char* where, const pto_tensor* va
                  const pto_tensor* positions, const pto_tensor* x, int64_t most, int32_t descending,
                  int32_t threads);
 
-// Folds the elements in front of each one, and it, along the axis: floats in double, rounded once.
+// Writes at each place the fold of the elements along the axis up to it, its own included: floats
+// in double, rounded once.
 enum { PTO_SCAN_SUM, PTO_SCAN_PRODUCT, PTO_SCAN_LARGEST, PTO_SCAN_SMALLEST };
 int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32_t fold,
                  int32_t threads);

@@ -13,7 +13,7 @@ typedef struct pto_runs {
   const void* data;         // null: none
   int64_t distance, bytes;  // from one run to the next, and of a run
   int64_t count;            // of runs
-  // Numbers of runs, or null: the i-th run then lies places[i] distances behind `data`, else i.
+  // The i-th run lies places[i] distances behind `data`; null: i distances.
   const void* places;
   int64_t place_bytes;  // of a number: 4 or 8
   int64_t begin;        // bytes of the first run that do not count

@@ -50,7 +50,7 @@ enum {
 typedef struct pto_step {
   int32_t operation;
   int32_t is_real;  // 1: of doubles; 0: of int64
-  uint64_t value;
+  uint64_t value;   // the bits of a constant, or the number of a scalar
 } pto_step;
 
 typedef struct pto_task_argument {

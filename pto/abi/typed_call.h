@@ -9,7 +9,9 @@
 
 #include "pto/abi/parameter.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 enum {
   PTO_ARGUMENT_POINTER,
@@ -52,6 +54,9 @@ typedef struct pto_pointer_scope {
 void pto_enter_pointers(pto_pointer_scope* scope);
 void pto_leave_pointers(const pto_pointer_scope* scope);
 
-// Throws std::runtime_error(pto_last_error()).
-[[noreturn]] void pto_throw_last_error(void);
+// Throws std::runtime_error(pto_last_error()), for callers in C++.
+__attribute__((noreturn)) void pto_throw_last_error(void);
+
+#ifdef __cplusplus
 }
+#endif

@@ -32,6 +32,26 @@ int compare(const Dim& a, const Dim& b) {
   return left != 0 ? left : compare(a.right(), b.right());
 }
 
+// Returns 1 for what is at least 1, 0 for what is at least 0, and -1 for all else.
+int least(const Dim& dim) {
+  if (dim.is_symbol()) return 0;
+  if (dim.is_constant()) return dim.value() >= 1 ? 1 : dim.value() == 0 ? 0 : -1;
+  const int a = least(dim.left()), b = least(dim.right());
+  switch (dim.op()) {
+    case DimOp::Add:
+      return std::min(a, b) < 0 ? -1 : std::max(a, b);
+    case DimOp::Mul:
+    case DimOp::Min:
+      return std::min(a, b);
+    case DimOp::Max:
+      return std::max(a, b);
+    case DimOp::FloorDiv:
+      return a >= 0 && b == 1 ? 0 : -1;
+    default:
+      return -1;
+  }
+}
+
 // True for a constant that a chain of `op` can drop: x+0, x*1, broadcast(x, 1).
 bool is_neutral(DimOp op, int64_t value) {
   return op == DimOp::Add ? value == 0 : (op == DimOp::Mul || op == DimOp::Broadcast) && value == 1;
@@ -232,6 +252,8 @@ Dim mod(const Dim& a, const Dim& b) { return Dim::make(DimOp::Mod, a, b); }
 Dim min(const Dim& a, const Dim& b) { return Dim::make(DimOp::Min, a, b); }
 Dim max(const Dim& a, const Dim& b) { return Dim::make(DimOp::Max, a, b); }
 Dim broadcast(const Dim& a, const Dim& b) { return Dim::make(DimOp::Broadcast, a, b); }
+
+bool is_positive(const Dim& dim) { return least(dim) == 1; }
 
 std::string text(const Dim& dim) { return size_text(dim); }
 

@@ -87,8 +87,23 @@ void each_symbol(const Dim& dim, const F& f) {
   each_symbol(dim.right(), f);
 }
 
-// Computes the value with symbols[i] for s<i>; throws pto::Error for a division by zero or a
-// missing symbol.
+// Says whether a size is at least 1 for all symbols, which are at least 0; false where that is not
+// plain to see.
+bool is_positive(const Dim& dim);
+
+// Calls f(quotient) for each part of the expression that divides, or takes a remainder, by what may
+// be 0.
+template <class F>
+void each_quotient(const Dim& dim, const F& f) {
+  if (dim.op() <= DimOp::Symbol) return;
+  each_quotient(dim.left(), f);
+  each_quotient(dim.right(), f);
+  const bool divides = dim.op() == DimOp::FloorDiv || dim.op() == DimOp::Mod;
+  if (divides && !is_positive(dim.right())) f(dim);
+}
+
+// Computes the value with symbols[i] for s<i>; throws pto::Error for a missing symbol, a division
+// by zero, sizes that do not broadcast, or a step that leaves 64 bits.
 int64_t evaluate(const Dim& dim, const std::vector<int64_t>& symbols);
 
 // Puts replacement[i] in the place of s<i>; symbols beyond the vector stay.

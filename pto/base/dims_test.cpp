@@ -61,6 +61,18 @@ TEST(Dims, evaluate_by_the_values_of_the_symbols) {
   EXPECT_EQ(evaluate(max(s0, s1) - min(s0, s1), {4, 7}), 3);
 }
 
+TEST(Dims, tell_which_quotients_may_divide_by_zero) {
+  const auto quotients = [](const Dim& dim) {
+    std::string all;
+    each_quotient(dim, [&](const Dim& one) { all += text(one) + " "; });
+    return all;
+  };
+  EXPECT_EQ(quotients(floordiv(s0, s1) + mod(s2, s0 + s1)), "s0//s1 s2%(s0+s1) ");
+  EXPECT_EQ(quotients(floordiv(s0, floordiv(s1, 2))), "s0//(s1//2) ");
+  EXPECT_EQ(quotients(floordiv(s0, s1 - 1)), "s0//(s1-1) ");
+  EXPECT_EQ(quotients(floordiv(s0, 4) + mod(s0, s1 + 1) + floordiv(s1, max(s0, 1) * 12)), "");
+}
+
 TEST(Dims, are_substituted_and_simplified_again) {
   EXPECT_EQ(substitute(s0 * s1 + s2, {2, 3}), s2 + 6);
   EXPECT_EQ(substitute(s0 - s1, {s1}), Dim(0));

@@ -30,8 +30,8 @@ class Error : public std::runtime_error {
   ErrorKind kind() const { return kind_; }
   const std::string& location() const { return location_; }  // "" where unknown
 
-  // Returns the same error with the user's source line, "file.py:12", in front; an error that
-  // already has one stays unchanged.
+  // Returns the same error with the user's source line, "file.py:12", in front. It stays unchanged
+  // where it has a line already, and for "" and lines of our own files, which begin with "<pto>".
   Error at(const std::string& location) const;
 
  private:

@@ -38,13 +38,10 @@ std::optional<std::string> read_file(const std::string& path) {
   return content;
 }
 
-void write_file(const std::string& path, std::string_view content, bool append) {
-  const auto check = [&path](bool good) {
-    if (!good) throw std::system_error(errno, std::generic_category(), path);
-  };
-  const int mode = append ? O_APPEND : O_TRUNC;
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | mode, 0644);
-  check(file >= 0);
+namespace {
+
+// Writes everything and closes the file; false, with errno, where that failed.
+bool write_and_close(int file, std::string_view content) {
   bool good = true;
   while (good && !content.empty()) {
     const ssize_t count = write(file, content.data(), content.size());
@@ -55,20 +52,28 @@ void write_file(const std::string& path, std::string_view content, bool append) 
   const int error = errno;
   const bool closed = close(file) == 0;
   if (!good) errno = error;
-  check(good && closed);
+  return good && closed;
+}
+
+}  // namespace
+
+void write_file(const std::string& path, std::string_view content, bool append) {
+  const int mode = append ? O_APPEND : O_TRUNC;
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | mode, 0644);
+  if (file < 0 || !write_and_close(file, content))
+    throw std::system_error(errno, std::generic_category(), path);
 }
 
 bool replace_file(const std::string& path, std::string_view content) {
   static std::atomic<int> counter{0};
-  const std::string beside =
-      path + "." + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".tmp";
-  try {
-    write_file(beside, content);
-  } catch (const std::system_error&) {
-    unlink(beside.c_str());
-    return false;
-  }
-  if (rename(beside.c_str(), path.c_str()) == 0) return true;
+  std::string beside;
+  int file = -1;
+  do {  // a process of another container may have this number too
+    beside = path + "." + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".tmp";
+    file = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  } while (file < 0 && errno == EEXIST);
+  if (file < 0) return false;
+  if (write_and_close(file, content) && rename(beside.c_str(), path.c_str()) == 0) return true;
   unlink(beside.c_str());
   return false;
 }

@@ -207,14 +207,3 @@ std::string describe(const Machine& machine) {
 }
 
 }  // namespace pto
-
-const char* pto_target_flags(const char** error) {
-  static thread_local std::string message;
-  try {
-    return pto::target_flags(pto::machine().target).data();  // a literal: zero-terminated
-  } catch (const std::exception& failure) {
-    message = failure.what();
-    if (error != nullptr) *error = message.c_str();
-    return nullptr;
-  }
-}

@@ -78,9 +78,3 @@ std::string text_bytes(int64_t bytes);
 int cores_of_quota(std::string_view cpu_max);
 
 }  // namespace pto
-
-extern "C" {
-// Returns target_flags(machine().target) to programs without this header (`python -m pto config`).
-// After an error it returns null, and *error holds the text until the thread's next call.
-const char* pto_target_flags(const char** error);
-}

@@ -106,7 +106,6 @@ TEST(Machine, this_computer_is_described_with_sizes_and_flags) {
   EXPECT_GE(machine().cores, 1);
   EXPECT_GT(machine().l1d_bytes, 0);
   EXPECT_GE(machine().llc_bytes, machine().l2_bytes);
-  EXPECT_STREQ(pto_target_flags(nullptr), target_flags(machine().target).data());
 }
 
 TEST(Machine, a_lower_target_is_said_to_be_one) {

@@ -29,9 +29,8 @@ struct TensorSpec {
   DType dtype;
   Dims shape;
   StrideClass strides = StrideClass::Contiguous;
-  // The input from which an output goes on, whose memory may be that input's. -1: it may not.
-  int replaces = -1;
-  int writes = -1;      // the input whose elements an output becomes after the call; or -1
+  int replaces = -1;    // the input whose memory may be this output's, which goes on from it; or -1
+  int writes = -1;      // the input whose elements this output becomes after the call; or -1
   bool is_read = true;  // an input
 };
 
@@ -40,10 +39,10 @@ struct ScalarSpec {
   DType dtype;
 };
 
-// One kernel of a program. `tensors` index inputs, then outputs, then temporaries of the program;
-// kAbsentTensor stands for an optional argument that was not given.
-inline constexpr int kAbsentTensor = -1;
+inline constexpr int kAbsentTensor = -1;  // an optional argument that was not given
 
+// One kernel of a program. `tensors` are places among the program's inputs, outputs and
+// temporaries, in this order, or kAbsentTensor.
 struct LaunchSpec {
   std::string function;  // exported name
   std::vector<int> tensors;

@@ -86,7 +86,7 @@ inline AddressRange address_range(const pto_tensor_ref& tensor) {
 }
 
 // Says whether it is certain that no two elements share an address: sorted by stride, each axis
-// steps over all that lies within the axes before it.
+// steps over all that lies within the axes before it. `strides` is not null.
 inline bool is_injective(int32_t rank, const int64_t* sizes, const int64_t* strides) {
   std::vector<std::pair<int64_t, int64_t>> axes;
   for (int32_t axis = 0; axis < rank; ++axis) {

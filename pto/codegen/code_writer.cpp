@@ -29,28 +29,38 @@ void CodeWriter::block(const std::string& text) {
   }
 }
 
-std::string cpp_size(const Dim& dim) {
+namespace {
+
+std::string spelled(const Dim& dim, bool is_checked) {
   if (dim.is_constant()) return std::to_string(dim.value());
   if (dim.is_symbol()) return "s" + std::to_string(dim.value());
-  const std::string a = cpp_size(dim.left()), b = cpp_size(dim.right());
+  const std::string a = spelled(dim.left(), is_checked), b = spelled(dim.right(), is_checked);
   const auto infix = [&](const char* op) { return "(" + a + op + b + ")"; };
+  const auto call = [&](const char* function) {
+    return std::string(function) + "(" + a + ", " + b + ")";
+  };
   switch (dim.op()) {
     case DimOp::Add:
-      return infix(" + ");
+      return is_checked ? call("add_sizes") : infix(" + ");
     case DimOp::Sub:
       return infix(" - ");
     case DimOp::Mul:
-      return infix(" * ");
+      return is_checked ? call("multiply_sizes") : infix(" * ");
     case DimOp::FloorDiv:
-      return "floor_div(" + a + ", " + b + ")";
+      return call("floor_div");
     case DimOp::Mod:
-      return "floor_mod(" + a + ", " + b + ")";
+      return call("floor_mod");
     case DimOp::Min:
-      return "min_size(" + a + ", " + b + ")";
+      return call("min_size");
     default:
-      return "max_size(" + a + ", " + b + ")";
+      return call("max_size");
   }
 }
+
+}  // namespace
+
+std::string cpp_size(const Dim& dim) { return spelled(dim, false); }
+std::string cpp_checked_size(const Dim& dim) { return spelled(dim, true); }
 
 void collect_symbols(const Dim& dim, std::vector<int>* symbols) {
   each_symbol(dim, [&](int64_t value) {
@@ -58,6 +68,17 @@ void collect_symbols(const Dim& dim, std::vector<int>* symbols) {
     const auto at = std::lower_bound(symbols->begin(), symbols->end(), symbol);
     if (at == symbols->end() || *at != symbol) symbols->insert(at, symbol);
   });
+}
+
+void collect_quotients(const Node& node, std::vector<Dim>* quotients) {
+  const auto add = [&](const Dim& one) {
+    const bool is_known = std::find(quotients->begin(), quotients->end(), one) != quotients->end();
+    if (!is_known) quotients->push_back(one);
+  };
+  for (const Dim& dim : node.type.shape) each_quotient(dim, add);
+  each_quotient(node.attributes.size, add);
+  if (node.op != Opcode::fused) return;
+  for (const Node& inner : node.body().nodes()) collect_quotients(inner, quotients);
 }
 
 std::string compute_type(DType dtype) {

@@ -32,11 +32,17 @@ class CodeWriter {
   int depth_ = 0;
 };
 
-// Spells a size as an expression over the int64_t variables s0, s1 ...
+// Spells a size as an expression over the int64_t variables s0, s1 ... What decides how much memory
+// is taken is spelled by cpp_checked_size(), whose sums and products do not wrap.
 std::string cpp_size(const Dim& dim);
+std::string cpp_checked_size(const Dim& dim);
 
 // Adds the symbols that a size names to `symbols`, ascending and without repetition.
 void collect_symbols(const Dim& dim, std::vector<int>* symbols);
+
+// Adds the quotients by what may be 0 among the sizes of a node, or of the kernel that it is; each
+// once.
+void collect_quotients(const Node& node, std::vector<Dim>* quotients);
 
 // Returns the type in which registers hold values of `dtype`: float for f16 and bf16, lane masks
 // for bool. Throws pto::Error for types without a compiled form.

@@ -46,6 +46,7 @@ class Emitter {
     declare_outputs();
     for (const Guard& guard : graph.guards())
       spec_.guards.push_back({guard, guard.location.file.empty() ? "" : pto::text(guard.location)});
+    guard_quotients();
   }
 
   ProgramSpec spec() { return std::move(spec_); }
@@ -100,6 +101,18 @@ class Emitter {
     outline_ = print_program(graph_, launch.function, &spec_, &writer_, is_recorded_);
     spec_.launches = {launch};
     return writer_.text();
+  }
+
+  // Lets the call evaluate each quotient of sizes whose divisor may be 0, which fails where it is.
+  void guard_quotients() {
+    std::vector<Dim> quotients;
+    for (const Node& node : graph_.nodes()) {
+      const size_t known = quotients.size();
+      collect_quotients(node, &quotients);
+      for (size_t i = known; i < quotients.size(); ++i)
+        spec_.guards.push_back({{quotients[i], quotients[i], std::string(info(node.op).name)},
+                                node.locations.empty() ? "" : pto::text(node.locations[0])});
+    }
   }
 
   void declare_inputs(const std::vector<StrideClass>& strides) {

@@ -57,7 +57,7 @@ class GraphPrinter {
   void set_number(Value v, std::string name) { numbers_[v] = std::move(name); }
 
   void print();
-  // An expression of the C++ type of the value's elements; loads it where it lies in memory.
+  // Returns an expression of the C++ type of the value's elements; loads what lies in memory.
   std::string number(Value v);
 
  private:
@@ -74,6 +74,7 @@ class GraphPrinter {
   void print_number(Value v);
   void print_size(Value v);
   void print_guards(const std::vector<int64_t>& defined);
+  void print_quotient(const Node& node, const Dim& quotient);
 
   // --- memory: print_memory.cpp ------------------------------------------------------------------
   MemRef home_of(Made made, const Type& type);
@@ -117,7 +118,7 @@ class GraphPrinter {
   Results results_of(Value v);
   GraphPrinter printer_of(Value v, const Graph& body, const Results& results,
                           const std::string& index, bool computes);
-  // The members of these names, for a body.
+  // Values for the members of the same names of a body's printer.
   struct Ahead {
     std::string next, trip;
     std::vector<Rows> rows;
@@ -184,11 +185,12 @@ class GraphPrinter {
   std::map<Made, std::string> made_numbers_;  // of loops
 };
 
-// True of a gather of pages that products alone read, so that they may stay where they lie.
+// Says whether a node gathers pages that products alone read, so that they may stay where they
+// lie.
 bool gathers_pages(const Graph& graph, Value v);
 
-// An estimate, as a C++ expression of type double, of the bytes that a graph moves; products and
-// loops count as bytes too.
+// Returns an estimate, as a C++ expression of type double, of the bytes that a graph moves;
+// products and loops count as bytes too.
 std::string cost_of(const Graph& graph);
 
 }  // namespace pto

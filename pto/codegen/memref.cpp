@@ -123,10 +123,6 @@ MemRef broadcast_to(const MemRef& from, const Dims& shape) {
   return to;
 }
 
-std::string element_count(const Dims& shape) {
-  std::string count = "1";
-  for (const Dim& dim : shape) count = times(cpp_size(dim), count);
-  return count;
-}
+std::string element_count(const Dims& shape) { return cpp_checked_size(product(shape)); }
 
 }  // namespace pto

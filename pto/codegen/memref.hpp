@@ -31,16 +31,16 @@ struct MemRef {
 
 MemRef dense_memref(const std::string& data, const Type& type);
 
-// The elements of a part; `offsets` and `sizes` have one entry an axis.
+// Returns where the elements of a part lie; `offsets` and `sizes` have one entry an axis.
 MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes);
 
-// The same elements with axes of size 1 put in or taken out, or, where the place is dense, in any
-// shape.
+// Return the same elements in another shape: with axes of size 1 put in or taken out, or in any
+// shape where the place is dense; with axes in another order; with axes repeated.
 MemRef with_shape(const MemRef& from, const Dims& shape);
 MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes);
 MemRef broadcast_to(const MemRef& from, const Dims& shape);
 
-// A number of elements as an expression.
+// Spells a number of elements as an expression that does not wrap.
 std::string element_count(const Dims& shape);
 
 }  // namespace pto

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole numbers and truth values of a program, which live in variables; sizes that come from them.
 #include <algorithm>
+#include <initializer_list>
 
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/ir/operations/operation.hpp"
@@ -70,16 +71,17 @@ void GraphPrinter::print_size(Value v) {
   print_guards({node.attributes.size.value()});
 }
 
-// Checks the guards that name one of the symbols that were just defined, and none that will be;
-// with nothing defined those whose sizes are known when the graph starts.
+// Checks the guards, and the quotients of sizes, that name one of the symbols that were just
+// defined, and none that will be; with nothing defined those whose sizes are known when the graph
+// starts. The call has checked the quotients of the root that it knows.
 void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
   std::vector<int64_t> later;
   for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
     if (graph_[v].op == Opcode::size && !numbers_.count(v))
       later.push_back(graph_[v].attributes.size.value());
-  for (const Guard& guard : graph_.guards()) {
+  const auto is_due = [&](std::initializer_list<const Dim*> sizes) {
     bool names_new = defined.empty(), names_later = false;
-    for (const Dim* dim : {&guard.a, &guard.b})
+    for (const Dim* dim : sizes)
       each_symbol(*dim, [&](int64_t symbol) {
         const auto in = [&](const std::vector<int64_t>& list) {
           return std::find(list.begin(), list.end(), symbol) != list.end();
@@ -87,7 +89,10 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
         names_new = names_new || in(defined);
         names_later = names_later || in(later);
       });
-    if (!names_new || names_later) continue;
+    return names_new && !names_later;
+  };
+  for (const Guard& guard : graph_.guards()) {
+    if (!is_due({&guard.a, &guard.b})) continue;
     const std::string a = cpp_size(guard.a), b = cpp_size(guard.b);
     refuse(a + " != " + b,
            "pto_fail_sizes(frame.args->services, " +
@@ -95,6 +100,24 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
                cpp_string(guard.because) + ", " + a + ", " + b + ", " +
                std::to_string(static_cast<int>(guard.kind)) + ")");
   }
+  if (is_root_ && defined.empty()) return;
+  std::vector<Dim> quotients;
+  for (const Node& node : graph_.nodes()) {
+    const size_t known = quotients.size();
+    collect_quotients(node, &quotients);
+    for (size_t i = known; i < quotients.size(); ++i)
+      if (is_due({&quotients[i]})) print_quotient(node, quotients[i]);
+  }
+}
+
+void GraphPrinter::print_quotient(const Node& node, const Dim& quotient) {
+  const std::string line = where(node), at = line == "\"\"" ? "" : line + " \": \" ";
+  refuse(cpp_size(quotient.right()) + " == 0",
+         "frame.args->services->fail(frame.args->services, " + at +
+             cpp_string("the size " + pto::text(quotient) +
+                        " divides by zero\ndivisors of sizes are not 0\npass tensors of other "
+                        "sizes, or limit the divisor: pto.max(n, 1)") +
+             ")");
 }
 
 }  // namespace pto

@@ -110,7 +110,7 @@ class RegionFunction {
   // A row that fits the scratch memory keeps its buffered values there; a longer one computes
   // again, unless that is too often.
   void print_buffered(const std::string& with, const std::string& without) {
-    w_.line("const int64_t row = " + cpp_size(plan_.row_size()) + ";");
+    w_.line("const int64_t row = " + cpp_checked_size(plan_.row_size()) + ";");
     std::string bytes;
     for (const DType dtype : plan_.rows_of_scratch)
       bytes += (bytes.empty() ? "sizeof(" : " + sizeof(") + compute_type(dtype) + ")";

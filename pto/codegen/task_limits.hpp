@@ -21,11 +21,12 @@ struct TaskLimits {
 
   bool any() const { return workers > 0 || tiles > 0; }
   std::string text() const;
-  // Elements in a piece, of `usual` ones: one tile where the user says how many are a task.
+  // Returns the elements of a piece, where `usual` ones are the default: one tile where the user
+  // says how many tiles are a task.
   int64_t piece(int64_t usual) const;
 };
 
-// The smallest that the nodes of a kernel ask for; of a loop what the loop does.
+// Return the smallest limits that the nodes of a kernel ask for, and those that a loop asks for.
 TaskLimits limits_of(const Graph& kernel);
 TaskLimits limits_of(const Node& loop);
 

@@ -205,6 +205,7 @@ std::shared_ptr<void> Cache::lock(const std::string& name, const std::function<b
       }
       poll(nullptr, 0, kPollMs);
       if (++polls % (kLookMs / kPollMs) != 0) continue;
+      if (!is_same_file(file, path)) break;  // its holder has ended; a child of it has the file on
       const double waited = double(now_ns() - start_ns) * 1e-9;
       const std::string note = read_file(path).value_or("");
       if (waited > kTellSeconds && !std::exchange(told, true)) {

@@ -30,8 +30,7 @@ Graph run_stages(const Graph& graph, const CompileOptions& options) {
 // Returns the program's C++ text.
 Emitted emit_text(const Graph& fused, const CompileOptions& options) {
   Emitted emitted = emit(fused, options.strides, options.is_recorded);
-  for (size_t k = 0; k < options.writes.size(); ++k)
-    emitted.spec.outputs[k].writes = options.writes[k];
+  note_writes(options, &emitted.spec);
   if (options.dump) options.dump("C++", emitted.text);
   return emitted;
 }

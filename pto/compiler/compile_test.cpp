@@ -113,6 +113,14 @@ TEST_P(Compile, refuses_an_output_whose_size_is_data) {
   }
 }
 
+TEST_P(Compile, refuses_writes_into_what_the_graph_does_not_have) {
+  for (const std::vector<int>& writes : {std::vector<int>{0, 0}, {1}, {-2}}) {
+    CompileOptions wrong = options();
+    wrong.writes = writes;
+    EXPECT_THROW(compile(softmax(), wrong), Error);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Compile, testing::Values("", "portable"), [](const auto& test) {
   return *test.param == '\0' ? std::string("machine") : test.param;
 });

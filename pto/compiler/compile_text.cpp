@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <regex>
+#include <algorithm>
+#include <string_view>
 
 #include "pto/base/file.hpp"
 #include "pto/base/machine.hpp"
@@ -13,8 +14,21 @@ namespace {
 const std::string kExported = "extern \"C\" __attribute__((visibility(\"default\"))) ";
 const std::string kSlotKernel = "kernel_entry", kSlotAdapter = "pto_kernel_entry";
 
+// Says whether the text has PTO_KERNEL(function, ...), with any white space in it. A regular
+// expression of the standard library would take a stack as deep as the white space is long.
 bool is_exported_by_macro(const std::string& function, const std::string& text) {
-  return std::regex_search(text, std::regex("PTO_KERNEL\\s*\\(\\s*" + function + "\\s*,"));
+  constexpr std::string_view kMacro = "PTO_KERNEL";
+  for (size_t at = text.find(kMacro); at != text.npos; at = text.find(kMacro, at + 1)) {
+    size_t next = at + kMacro.size();
+    const auto take = [&](std::string_view word) {
+      next = std::min(text.find_first_not_of(" \t\r\n\f\v", next), text.size());
+      const bool is_there = text.compare(next, word.size(), word) == 0;
+      if (is_there) next += word.size();
+      return is_there;
+    };
+    if (take("(") && take(function) && take(",")) return true;
+  }
+  return false;
 }
 
 // Prints declarations in front of the text, and an adapter to pto_kernel for the public form. A

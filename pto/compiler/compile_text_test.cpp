@@ -61,7 +61,10 @@ TEST_F(Text, may_export_a_kernel_under_its_own_name_and_travel_as_an_object) {
   const std::string text =
       "#include <pto/pto-inst.hpp>\nusing namespace pto;\n"
       "__global__ __aicore__ void put(__gm__ int64_t* out, int64_t value) { *out = value + 1; }\n"
-      "PTO_KERNEL(put, put)\n";
+      "// PTO_KERNEL" +
+      std::string(300'000, ' ') +
+      "(puts, puts)\n"
+      "PTO_KERNEL\t(\n  put , put)\n";
   const CompiledText compiled = compile_text("put", text, {"put"});
   const CompiledText loaded = load_text("put again", compiled.library->object(), {"put"});
   for (const CompiledText& one : {compiled, loaded}) {

@@ -151,6 +151,19 @@ void warn_of(const Graph& graph, const CompileOptions& options, const ErrorText&
 
 }  // namespace
 
+void note_writes(const CompileOptions& options, ProgramSpec* spec) {
+  const auto inputs = static_cast<int>(spec->inputs.size());
+  const auto is_known = [&](int input) { return input >= -1 && input < inputs; };
+  if (options.writes.size() > spec->outputs.size() ||
+      !std::all_of(options.writes.begin(), options.writes.end(), is_known))
+    fail({spec->name + ": writes are [" +
+              joined(options.writes, ", ", [](int input) { return std::to_string(input); }) + "]",
+          "each output names the input that it becomes, or -1; outputs: " +
+              std::to_string(spec->outputs.size()) + ", inputs: " + std::to_string(inputs),
+          "pass a number for each output, or none at all"});
+  for (size_t k = 0; k < options.writes.size(); ++k) spec->outputs[k].writes = options.writes[k];
+}
+
 std::optional<ErrorText> reason_to_interpret(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     for (const auto& body : node.attributes.bodies)
@@ -169,7 +182,7 @@ std::shared_ptr<const Program> interpreted_program(const Graph& graph,
                                                    const ErrorText& reason) {
   verify(graph);
   ProgramSpec spec = describe(graph, options.strides);
-  for (size_t k = 0; k < options.writes.size(); ++k) spec.outputs[k].writes = options.writes[k];
+  note_writes(options, &spec);
   keep_sizes_of_call(graph, &spec);  // the interpreter checks all guards
   static std::mutex mutex;
   static std::set<std::string> told;

@@ -21,6 +21,10 @@
 
 namespace pto {
 
+// Notes in a specification which inputs its outputs become, as options.writes says. Throws
+// pto::Error where the graph does not have such an output or input.
+void note_writes(const CompileOptions& options, ProgramSpec* spec);
+
 // Says which node of a graph keeps it from being compiled, and its user's line; nothing where all
 // have a compiled form.
 std::optional<ErrorText> reason_to_interpret(const Graph& graph);

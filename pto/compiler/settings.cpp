@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -91,7 +92,8 @@ Settings settings() {
   if (now.cache_directory.empty()) now.cache_directory = default_cache_directory();
   now.include_directory = absolute_path(now.include_directory);
   now.cache_directory = absolute_path(now.cache_directory);
-  now.cache_bytes = static_cast<int64_t>(positive_number("PTO_CACHE_BYTES", 1 << 30));
+  now.cache_bytes =
+      static_cast<int64_t>(std::min(positive_number("PTO_CACHE_BYTES", 1 << 30), 0x1p62));
   now.compile_seconds = positive_number("PTO_COMPILE_SECONDS", 120);
   return now;
 }

@@ -29,6 +29,7 @@ template <class F>
 void each_dim(const Graph& graph, const F& f) {
   for (const Node& node : graph.nodes()) {
     for (const Dim& dim : node.type.shape) f(dim);
+    f(node.attributes.size);
     for (const auto& body : node.attributes.bodies) each_dim(*body, f);
   }
   for (const Guard& guard : graph.guards()) f(guard.a), f(guard.b);
@@ -106,12 +107,12 @@ std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& 
     if (!known[symbol]) symbols[symbol] = size;
     known[symbol] = true;
   });
+  mark_defined(graph, &known);
+  each_dim(graph, [&](const Dim& dim) { check_known(dim, known); });
   each_size([&](const Node& node, size_t axis, int64_t size) {
     check_equal(node.type.shape[axis], size, symbols,
                 "input " + in_quotes(node.attributes.name) + ", axis " + std::to_string(axis));
   });
-  mark_defined(graph, &known);
-  each_dim(graph, [&](const Dim& dim) { check_known(dim, known); });
   check_guards(graph, symbols);
   return symbols;
 }

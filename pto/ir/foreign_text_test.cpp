@@ -176,6 +176,28 @@ TEST(ForeignText, symbols_have_the_size_of_an_input) {
                       "  %0 = broadcast(%x) : f32[s0, s1]\n  return %0\n}",
                       {Array(DType::F32, {4})}),
               HasSubstr("size s0 has no value"));
+  EXPECT_THAT(what_of("graph g(%x: f32[s1]) -> (i64[]) {\n"
+                      "  %0 = extent {size=s0} : i64[]\n  return %0\n}",
+                      {Array(DType::F32, {4})}),
+              HasSubstr("size s0 has no value"));
+  EXPECT_THAT(what_of("graph g(%x: f32[s0*2, s1]) -> (f32[s0*2, s1]) { return %x }",
+                      {Array(DType::F32, {4, 3})}),
+              HasSubstr("size s0 has no value"));
+}
+
+TEST(ForeignText, a_size_from_data_serves_its_own_graph) {
+  const auto extent_behind = [](const std::string& body) {
+    return what_of(
+        "graph g(%n: i64[], %x: f32[s2]) -> (i64[]) {\n  %0 = branch(%n, %n)\n" + body +
+            "    graph b(%a: i64[]) -> (i64[]) { return %a } : i64[]\n"
+            "  %1 = extent {size=s1} : i64[]\n  %2 = add(%0, %1) : i64[]\n  return %2\n}",
+        {Array(DType::I64, {}), Array(DType::F32, {4})});
+  };
+  EXPECT_THAT(extent_behind("    graph a(%a: i64[]) -> (i64[]) {\n"
+                            "      %0 = size(%a) {size=s1} : i64[]\n      return %0 }\n"),
+              HasSubstr("a size stands before its uses"));
+  EXPECT_THAT(extent_behind("    graph a(%a: i64[]) -> (i64[]) { return %a }\n"),
+              HasSubstr("size s1 has no value"));
 }
 
 TEST(ForeignText, an_operation_has_no_attributes_of_others) {

@@ -106,11 +106,11 @@ struct Node {
   const Graph& body(size_t i = 0) const { return *attributes.bodies[i]; }
 };
 
-// The hint of this name that a node carries, or null.
+// Returns the hint of this name that a node carries, or null.
 const Hint* find_hint(const Node& node, std::string_view name);
 
-// The number of the operand that an addition takes as a product which it does not round first; the
-// hint takes_product, see passes/pair_products.hpp.
+// Returns the number of the operand that an addition takes as a product which it does not round
+// first: the hint takes_product, see passes/pair_products.hpp.
 std::optional<size_t> taken_product(const Node& node);
 
 class Graph {

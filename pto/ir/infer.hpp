@@ -15,8 +15,9 @@
 namespace pto {
 
 // Returns the type of a node with these operands. `node.type` counts where the operation leaves a
-// choice: dtype and shape of input, scalar, constant; dtype of cast; shape of broadcast, reshape,
-// view, iota. Throws pto::Error: number of operands, dtypes, shapes, attributes.
+// choice: dtype and shape of input, scalar, constant, empty; dtype of cast and matmul; shape of
+// broadcast, reshape, view, iota. Throws pto::Error: number of operands, dtypes, shapes,
+// attributes.
 Type infer(const Node& node, const std::vector<const Node*>& operands);
 
 // True where the sizes can be equal: the same expression, or one is not a constant.

@@ -10,8 +10,8 @@
 // and may contract a*b+c. An infinite bound allows any value.
 //
 // Invariant: floats evaluate in double and round to the element type after every operation,
-// integers in 64 bits that wrap; reductions and matmul fold in order from their identity, in
-// double, and round once.
+// integers in 64 bits that wrap; reductions and matmul fold in order from their identity, sums of
+// more than 128 floats by halves, in double, and round once.
 // Thread safety: pure functions.
 #pragma once
 

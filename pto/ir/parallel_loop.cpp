@@ -140,7 +140,8 @@ class Writes {
     return steps && !(*steps == Dim(0)) && is_at_most(part, *steps);
   }
 
-  // The same of what the bodies of a node do to the operand `start`, from which a result goes on.
+  // Says the same of what the bodies of a node do to the operand `start`, from which a result goes
+  // on.
   bool are_apart_inside(const Node& node, int result, int start) {
     const size_t ahead = operands_ahead(node);
     const auto first = static_cast<size_t>(start) - ahead;

@@ -10,7 +10,7 @@
 //   guard s2 == s0 because "add" @ "softmax.py":9
 //   return %1
 // }
-// Runtime scalars print as `%k: scalar f32`; the bodies of loop and fused nodes print in place.
+// Runtime scalars print as `%k: scalar f32`; the bodies of a node print in its line.
 //
 // Invariant: parse(print(g)) == g, locations included; numbers are exact ("nan", "inf", "-0").
 // Thread safety: pure functions.

@@ -102,6 +102,13 @@ std::set<int64_t> symbols_of(const Node& node) {
   return symbols;
 }
 
+int free_symbol_of(const Graph& graph) {
+  int64_t last = -1;
+  for (const Node& node : graph.nodes())
+    for (const int64_t symbol : symbols_of(node)) last = std::max(last, symbol);
+  return static_cast<int>(last + 1);
+}
+
 bool has_checks(const Graph& graph) {
   for (const Guard& guard : graph.guards())
     if (guard.kind == GuardKind::Holds) return true;

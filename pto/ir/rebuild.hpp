@@ -27,11 +27,11 @@ using MakeNode = std::function<std::optional<Value>(GraphBuilder&, const Node&, 
 Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
               const std::function<bool(const Guard&)>& keep = {});
 
-// The node with bodies that `change` makes of its own.
+// Returns the node with `change(body)` in the place of each body.
 Node with_bodies(Node node, const std::function<Graph(const Graph&)>& change);
 
-// The graph whose nodes, also those of bodies, have these hints where they have none of the name;
-// the hint `tuned` of a node names those that it got.
+// Returns the graph with these hints at all nodes, those of bodies too, which have none of the same
+// name; the hint `tuned` of a node names those that it got.
 Graph with_hints(const Graph& graph, const std::vector<Hint>& hints);
 
 // Records the nodes of `graph` with `inputs` in the place of its own; returns its outputs. A size
@@ -41,6 +41,9 @@ std::vector<Value> inline_graph(GraphBuilder& b, const Graph& graph, std::vector
 
 // Lists the symbols of all sizes that a node names: in its type, its attributes and its bodies.
 std::set<int64_t> symbols_of(const Node& node);
+
+// Returns the number of the first symbol behind all that the sizes of a graph and its bodies name.
+int free_symbol_of(const Graph& graph);
 
 // Says whether a graph, or a body in it, checks values: it is needed though nothing reads it.
 bool has_checks(const Graph& graph);

@@ -35,7 +35,7 @@ void register_tile_code(TileCode code);
 // Throws pto::Error where the name is unknown.
 const TileCode& tile_code(const std::string& name);
 
-// The names of operations in C++ that a graph has, its bodies included; each once.
+// Lists the names of the operations in C++ that a graph and its bodies have, each once.
 std::vector<std::string> tile_codes_of(const Graph& graph);
 
 // Records the nodes of a body, on operands of any one shape; returns its result.

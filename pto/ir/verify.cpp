@@ -2,6 +2,7 @@
 #include "pto/ir/verify.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "pto/base/text.hpp"
@@ -14,11 +15,16 @@ namespace {
 // Checks one graph; the guards of the graphs around it hold inside.
 class Verifier {
  public:
-  Verifier(const Graph& graph, const std::vector<Guard>& outer, std::set<int64_t>* defined)
-      : graph_(graph), guards_(with(outer, graph.guards())), equal_(guards_), defined_(defined) {
+  Verifier(const Graph& graph, const std::vector<Guard>& outer, std::set<int64_t>* defined,
+           std::set<int64_t> hidden)
+      : graph_(graph),
+        guards_(with(outer, graph.guards())),
+        equal_(guards_),
+        defined_(defined),
+        hidden_(std::move(hidden)) {
     for (const Node& node : graph.nodes())
       if (node.op == Opcode::size && node.attributes.size.is_symbol())
-        later_.insert(node.attributes.size.value());
+        hidden_.insert(node.attributes.size.value());
   }
 
   void check() {
@@ -81,7 +87,12 @@ class Verifier {
     require(unique(v), v, "equal nodes are one node");
     check_sizes(v, operands);
     check_symbols(v);
-    for (const auto& body : node.attributes.bodies) Verifier(*body, guards_, defined_).check();
+    for (const auto& body : node.attributes.bodies) {
+      const std::set<int64_t> before = *defined_;
+      Verifier(*body, guards_, defined_, hidden_).check();
+      std::set_difference(defined_->begin(), defined_->end(), before.begin(), before.end(),
+                          std::inserter(hidden_, hidden_.end()));
+    }
   }
 
   bool unique(Value v) {
@@ -109,17 +120,19 @@ class Verifier {
     }
   }
 
-  // A size from data is defined once, in front of what has it.
+  // A size from data is defined once, in front of what has it, and serves its own graph and the
+  // bodies in it.
   void check_symbols(Value v) {
     const Node& node = graph_[v];
     if (node.op == Opcode::size) {
       const int64_t symbol = node.attributes.size.value();
       require(defined_->insert(symbol).second, v, "a size is defined once");
-      later_.erase(symbol);
+      hidden_.erase(symbol);
     }
     const auto check = [&](const Dim& dim) {
       each_symbol(dim, [&](int64_t symbol) {
-        require(later_.count(symbol) == 0, v, "a size stands before its uses");
+        require(hidden_.count(symbol) == 0, v,
+                "a size stands before its uses, which are in its own graph or in bodies there");
       });
     };
     for (const Dim& dim : node.type.shape) check(dim);
@@ -130,7 +143,7 @@ class Verifier {
   std::vector<Guard> guards_;
   EqualSizes equal_;
   std::set<int64_t>* defined_;  // by nodes of this graph, and of those around and in it
-  std::set<int64_t> later_;     // by nodes that stand behind
+  std::set<int64_t> hidden_;    // by nodes that stand behind, or in a body that has ended
   std::unordered_map<std::string, std::vector<Value>> by_key_;
 };
 
@@ -161,7 +174,7 @@ void verify(const Graph& graph) {
   for (const Node& node : graph.nodes())
     for (const Dim& dim : node.is_parameter() ? node.type.shape : Dims())
       each_symbol(dim, [&](int64_t symbol) { defined.insert(symbol); });
-  Verifier(graph, {}, &defined).check();
+  Verifier(graph, {}, &defined, {}).check();
 }
 
 }  // namespace pto

@@ -5,8 +5,8 @@
 //
 // Rules: operands stand before their node; inputs stand first, in order, with different names;
 // types follow from the operands; equal nodes are one; sizes that count as equal are provably so or
-// have a guard; a result belongs to a loop or fused node; outputs exist; bodies obey the same
-// rules.
+// have a guard; a size from data stands before its uses, in its own graph or in bodies there; a
+// result belongs to a node with several; outputs exist; bodies obey the same rules.
 //
 // Thread safety: pure function.
 #pragma once

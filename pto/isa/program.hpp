@@ -3,8 +3,9 @@
 //
 //     Arena arena(args->services, true);
 //     const Frame frame{args, arena, true};
-//     float* const v4 = take<float>(frame, rows * cols);
-//     int32_t code = v4 ? 0 : no_memory(frame, "model.py:7", rows * cols * 4);
+//     const int64_t count = region::multiply_sizes(rows, cols);
+//     float* const v4 = take<float>(frame, count);
+//     int32_t code = v4 ? 0 : no_memory(frame, "model.py:7", bytes_of(count, 4));
 //     if (code == 0) code = run(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
 //
 // A Frame is where a statement runs: on the thread that called the program, where each kernel may
@@ -124,7 +125,7 @@ struct Frame {
 PTO_INLINE int64_t bytes_of(int64_t elements, int64_t item) {
   int64_t bytes;
   const bool is_huge = __builtin_mul_overflow(elements, item, &bytes);
-  return is_huge || bytes > INT64_MAX - 256 ? INT64_MAX - 256 : bytes < 0 ? 0 : bytes;
+  return is_huge || bytes > region::kHugeSize ? region::kHugeSize : bytes < 0 ? 0 : bytes;
 }
 template <class T>
 PTO_INLINE T* take(const Frame& frame, int64_t elements) {

@@ -32,14 +32,29 @@ constexpr int kRow = 4;
 // cache.
 constexpr int64_t kFarBytes = 32 << 10;
 
-// Arithmetic on sizes; division floors. It is out of line: a program names hundreds of quotients,
-// of which a compiler keeps equal ones.
+// Arithmetic on sizes; division floors, and by 0, which calls and programs refuse before they use
+// it, gives 0. It is out of line: a program names hundreds of quotients, of which a compiler keeps
+// equal ones.
 PTO_INLINE int64_t min_size(int64_t a, int64_t b) { return a < b ? a : b; }
 PTO_INLINE int64_t max_size(int64_t a, int64_t b) { return a > b ? a : b; }
 [[maybe_unused]] __attribute__((noinline, const)) static int64_t floor_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return int64_t(0 - uint64_t(a));  // INT64_MIN / -1 traps
   return a / b - (a % b != 0 && (a ^ b) < 0);
 }
 PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+
+// Sums and products of sizes that decide how much memory is taken. What leaves 64 bits is
+// kHugeSize, more than any memory has.
+constexpr int64_t kHugeSize = INT64_MAX - 256;
+PTO_INLINE int64_t add_sizes(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? kHugeSize : sum;
+}
+PTO_INLINE int64_t multiply_sizes(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? kHugeSize : product;
+}
 
 template <int W>
 struct Whole {
@@ -310,7 +325,8 @@ PTO_INLINE int64_t padded_row(int64_t row) { return (row + kStep - 1) / kStep * 
 PTO_INLINE char* row_buffer(const pto_args* args, int64_t row, int64_t bytes,
                             bool is_needed = false) {
   constexpr int64_t kMostBytes = 64 << 10;
-  const int64_t needed = padded_row(row) * bytes;
+  const bool is_huge = row > kHugeSize / 2 / bytes;
+  const int64_t needed = is_huge ? kHugeSize : padded_row(row) * bytes;
   if (needed > kMostBytes && !is_needed) return nullptr;
   return static_cast<char*>(args->services->scratch(args->services, size_t(needed)));
 }

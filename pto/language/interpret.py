@@ -11,8 +11,20 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language.dtypes import numpy_type
+from pto.language import dtypes
+from pto.language.dtypes import DType, numpy_type
 from pto.language.location import describe
+
+
+def _fits(array: Any, kind: DType) -> bool:
+    """Says whether an array's elements are numbers of a type; floats may round to it."""
+    if kind.is_float:
+        return array.dtype.kind not in "cSUmM"
+    if array.size == 0:
+        return True
+    low, high = (int(array.min()), int(array.max())) if array.dtype.kind in "biu" else (-1, -1)
+    holds = kind.holds if kind.is_integer else (0, 1).__contains__
+    return array.dtype.kind in "biu" and holds(low) and holds(high)
 
 
 def pack(value: Any, dtype: str) -> tuple:
@@ -24,6 +36,8 @@ def pack(value: Any, dtype: str) -> tuple:
     wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
     try:
         array = numpy.asarray(value)
+        if not _fits(array, dtypes.dtype(dtype)):
+            raise TypeError(f"its elements, of type {array.dtype}, are no numbers of that type")
         return dtype, array.shape, numpy.ascontiguousarray(array, wide).tobytes()
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidType(

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/launch/kernel_table.hpp"
 
+#include <pthread.h>
+
 #include <mutex>
+#include <new>
 
 namespace pto {
 namespace {
@@ -112,8 +115,21 @@ std::vector<std::string> KernelTable::describe() const {
   return lines;
 }
 
+// A lock and a condition remember the threads that waited for them, so the child has new ones.
+void KernelTable::unlock_in_child() {
+  for (auto& [id, owner] : owners_)
+    std::erase_if(owner.entries, [](const auto& entry) { return entry.second == nullptr; });
+  new (&made_) std::condition_variable_any;
+  new (&mutex_) std::shared_mutex;
+}
+
 KernelTable& kernel_table() {
-  static KernelTable* const table = new KernelTable;
+  static KernelTable* const table = [] {
+    pthread_atfork([] { kernel_table().lock_for_fork(); },
+                   [] { kernel_table().unlock_in_parent(); },
+                   [] { kernel_table().unlock_in_child(); });
+    return new KernelTable;
+  }();
   return *table;
 }
 

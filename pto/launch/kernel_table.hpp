@@ -56,6 +56,12 @@ class KernelTable {
   // Prints "softmax: 2" for each owner, by id.
   std::vector<std::string> describe() const;
 
+  // Keep the table whole while the process forks: before it, and after it in parent and child. The
+  // child forgets what threads were making, since it does not have them.
+  void lock_for_fork() { mutex_.lock(); }
+  void unlock_in_parent() { mutex_.unlock(); }
+  void unlock_in_child();
+
  private:
   struct Hash {
     size_t operator()(const Signature& signature) const { return signature.hash(); }

@@ -63,8 +63,12 @@ Answer cast_through_wider_type(GraphBuilder& b, const Node& node) {
   const Node& inner = b.node(node.operands[0]);
   if (inner.op != Opcode::cast) return std::nullopt;
   const Value source = inner.operands[0];
-  if (!contains(inner.type.dtype, b.type(source).dtype)) return std::nullopt;
-  return b.cast(source, node.type.dtype);
+  const DType from = b.type(source).dtype, through = inner.type.dtype, to = node.type.dtype;
+  if (!contains(through, from)) return std::nullopt;
+  // A float beyond the range of `to` gives its nearest end, where an integer wraps.
+  const bool may_differ = is_integer(from) && is_float(through) && is_integer(to);
+  if (may_differ && !contains(to, from)) return std::nullopt;
+  return b.cast(source, to);
 }
 
 // --- structure -----------------------------------------------------------------------------------

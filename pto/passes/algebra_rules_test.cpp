@@ -140,6 +140,17 @@ INSTANTIATE_TEST_SUITE_P(Algebra, EachRule,
                          ::testing::ValuesIn(kAlgebraRules.begin(), kAlgebraRules.end()),
                          [](const auto& test) { return std::string(test.param.name); });
 
+TEST(Algebra, an_integer_keeps_its_way_through_a_float_to_a_type_where_it_would_wrap) {
+  const auto is_kept = [](const std::string& to) {
+    const Graph graph =
+        parse("graph g(%x: i32[s0]) -> (" + to + "[s0]) { %0 = cast(%x) : f64[s0] " +
+              "%1 = cast(%0) : " + to + "[s0] return %1 }");
+    return rewrite(graph, apply_first) == graph;
+  };
+  EXPECT_TRUE(is_kept("i8") && is_kept("u32"));
+  EXPECT_FALSE(is_kept("i64") || is_kept("bool") || is_kept("f32"));
+}
+
 TEST(Algebra, rules_have_names_of_their_own) {
   std::set<std::string> names;
   for (const AlgebraRule& rule : kAlgebraRules)

@@ -71,6 +71,9 @@ bool keeps_sums(const Graph& graph) {
   return true;
 }
 
+// Operations in a row that one kernel may have: fusion and printing go down to the first of them.
+constexpr int kMostInOnePart = 8192;
+
 class Cutter {
  public:
   Cutter(const Graph& graph, bool is_body, int longest) : graph_(graph), steps_(graph, is_body) {
@@ -83,14 +86,22 @@ class Cutter {
       for (const Value operand : graph[v].operands)
         here = std::max(here, length[static_cast<size_t>(operand)]);
       here = steps_.has(v) ? 0 : here + is_computed(v);
+      longest_ = std::max(longest_, here);
       part_.push_back(is_computed(v) ? parts.part_of(graph[v], (here - 1) / longest) : 0);
     }
   }
 
   CutGraph run() {
     const bool is_one_part = std::all_of(part_.begin(), part_.end(), [](int p) { return p == 0; });
-    if (is_one_part || !keeps_sums(graph_))
+    if (is_one_part || !keeps_sums(graph_)) {
+      if (longest_ > kMostInOnePart)
+        fail({graph_.name() + ": " + std::to_string(longest_) +
+                  " operations follow each other in " + "one kernel",
+              "it may have " + std::to_string(kMostInOnePart) +
+                  ", and a sum over several axes keeps the graph from being cut",
+              "loop over them with pto.loop, or sum in a function of its own"});
       return {graph_, std::vector<bool>(part_.size()), std::vector<int>(part_.size())};
+    }
     CutGraph cut{rebuild(graph_, graph_.outputs(),
                          [&](GraphBuilder& b, const Node& node, Value v) {
                            return made_[v] = copy(b, node, v);
@@ -150,6 +161,7 @@ class Cutter {
   const StepNodes steps_;
   std::set<Value> products_;  // that additions take
   std::vector<int> part_;
+  int longest_ = 0;  // chain
   std::map<Value, Value> made_, kept_;
   std::map<Value, int> parts_made_;  // of the new graph
   std::map<std::pair<Value, int>, Value> seen_;

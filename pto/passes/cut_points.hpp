@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CutGraph: a graph whose user, or whose length, says where kernels end: which nodes may share a
-// kernel, and a copy of each value that goes from one part to another, which is read from memory.
+// CutGraph: a graph in parts, cut by its user's hints or by its length. A kernel holds nodes of one
+// part; a value that goes from one part to another has a copy, which is read from memory.
 //
 //     const CutGraph cut = cut_points(graph, false, 256);
 //     cut.part[v];      // kernels hold nodes of one part
@@ -11,7 +11,8 @@
 // reader, as do products that additions take (pair_products.hpp).
 //
 // Invariant: parts change no bit. Where a sum over several axes would be added in another order
-// because a kernel ends beside it, the whole graph stays one part.
+// because a kernel ends beside it, the whole graph stays one part; then a chain of more operations
+// than the stack holds is refused by pto::Error.
 // Thread safety: pure function.
 #pragma once
 

@@ -45,6 +45,21 @@ TEST(CutPoints, parts_that_read_nothing_of_each_other_are_apart) {
   EXPECT_EQ(kernels(fuse_regions(graph)), 2);
 }
 
+TEST(CutPoints, a_chain_that_cannot_be_cut_is_refused_where_it_is_too_long) {
+  const auto fuse = [](int count) {
+    GraphBuilder b("g");
+    const Value x = b.input("x", DType::F32, {Dim::symbol(0), Dim::symbol(1)});
+    const Value turned = b.transpose(x, {1, 0});
+    Value v = turned;
+    for (int i = 0; i < count; ++i) v = b.binary(i % 2 ? Opcode::sub : Opcode::maximum, v, turned);
+    b.output(v);
+    b.output(b.reduce(Opcode::sum, x, {0, 1}));
+    fuse_regions(b.build());
+  };
+  EXPECT_NO_THROW(fuse(1000));
+  EXPECT_THROW(fuse(100000), Error);
+}
+
 TEST(CutPoints, no_kernel_holds_operations_of_two_parts_and_no_bit_changes) {
   int cuts = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {

@@ -267,10 +267,7 @@ Graph interchange(const Graph& graph, int* free_symbol) {
 }  // namespace
 
 Graph interchange_loops(const Graph& graph) {
-  int64_t last = -1;
-  for (const Node& node : graph.nodes())
-    for (const int64_t symbol : symbols_of(node)) last = std::max(last, symbol);
-  int free_symbol = static_cast<int>(last + 1);
+  int free_symbol = free_symbol_of(graph);
   return interchange(graph, &free_symbol);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// in_order(): the order in which kernels and steps that may run in several run, by the hint
-// `order`.
+// in_order(): puts kernels and steps that may run in several orders into the one that the hint
+// `order` asks for.
 //
 //     in_order({{}, {0}, {}}, {0, 1, 2}, StepOrder::Longest);   // {0, 1, 2}: 1 waits for 0
 //
@@ -21,10 +21,11 @@ enum class StepOrder {
   Longest     // the first of the longest chain first
 };
 
-// The order that the first node asks for which asks for one.
+// Returns the order that the first node with the hint asks for.
 std::optional<StepOrder> asked_order(const Graph& graph);
 
-// `needs[i]` lists the items in front of item i, `place[i]` is its place in the program.
+// Returns the items in order. `needs[i]` lists the items in front of item i, `place[i]` is its
+// place in the program.
 std::vector<size_t> in_order(const std::vector<std::vector<size_t>>& needs,
                              const std::vector<Value>& place, StepOrder order);
 

@@ -5,7 +5,7 @@
 //
 // Invariant: every pass leaves the interpreter's result bit-equal (within its bounds where the pass
 // cuts sums), and keeps inputs, guards and locations. A disabled pass costs speed, never
-// correctness, except for the first and the last ones: code generation takes only their output.
+// correctness, except for inline_tile_operations and fuse_regions: code generation needs both.
 // Thread safety: pure functions; the callbacks run on the caller's thread.
 #pragma once
 

@@ -230,13 +230,6 @@ class TileBody {
   Dim part_[kCuts];
 };
 
-int free_symbol_of(const Graph& graph) {
-  int64_t last = -1;
-  for (const Node& node : graph.nodes())
-    for (const int64_t symbol : symbols_of(node)) last = std::max(last, symbol);
-  return static_cast<int>(last + 1);
-}
-
 // Puts the loop in the place of the group's last kernel.
 Graph with_loop(const Graph& graph, const ProductGroup& group) {
   const Dims& whole = graph[group.product()].type.shape;

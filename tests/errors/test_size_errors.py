@@ -60,6 +60,45 @@ def test_what_else_is_a_whole_number():
     assert computed(*functions) == [compute(5) for compute in functions]
 
 
+@pytest.mark.parametrize("divide", [operator.floordiv, operator.mod])
+@pytest.mark.parametrize("kind", ["kernel", "program", "body", "data"])
+def test_a_size_is_not_divided_by_an_empty_axis(kind, divide):
+    def kernel(x, y, out):
+        out[0] = pto.sum(x) * 0 + divide(x.shape[0], y.shape[0])
+
+    def program(x, y, out):
+        for i in pto.loop(divide(x.shape[0], y.shape[0])):
+            out[0] = pto.sum(x) + i
+
+    def body(x, y, out):
+        for i in pto.loop(1):
+            out[i] = pto.sum(pto.ones([divide(x.shape[0], y.shape[0])]))
+
+    def data(x, y, out):
+        n = pto.sum(pto.cast(y, pto.i64))
+        out[0] = pto.sum(pto.ones([divide(x.shape[0], pto.zeros([n]).shape[0])]))
+
+    run, out = pto.jit(locals()[kind]), np.zeros(1, "f4")
+    run(X[:, 0], X[:3, 0], out)
+    with pytest.raises(pto.Error, match="the size s.* divides by zero"):
+        run(X[:, 0], X[:0, 0], out)
+
+
+@pytest.mark.parametrize("most", [2**62, 2**61 + 1, 2**63 - 1])
+def test_a_value_with_more_elements_than_64_bits_count_has_no_memory(most):
+    @pto.jit
+    def rows(n, at, out):
+        kept = pto.zeros([n[0], 4])
+        kept[at[0]] = out[0]
+        out[1] = kept[at[0]] + 1.0
+
+    out = np.full((2, 4), 3, "f4")
+    rows(np.array([8]), np.array([2]), out)
+    assert out[1].tolist() == [4] * 4
+    with pytest.raises(pto.Error, match="there is no memory for a value of"):
+        rows(np.array([most]), np.array([1000]), out)
+
+
 def test_a_tensor_computes_with_a_size():
     functions = [
         lambda x, n: x / n, lambda x, n: n / x, lambda x, n: n * x, lambda x, n: n - x,
