@@ -129,7 +129,7 @@ void Call::check_sizes() const {
   }
 }
 
-// Describes outputs and temporaries; leaves their memory out.
+// Describes outputs and temporaries; run_all() gives them memory.
 void Call::add_made_tensors() {
   for (size_t i = n_inputs_; i < program_.tensors_.size(); ++i) {
     const Program::BoundTensor& bound = program_.tensors_[i];

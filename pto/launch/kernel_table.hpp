@@ -73,8 +73,9 @@ class KernelTable {
   uint64_t next_owner_ = 1;
 };
 
-// A thread calls these before it makes a program or waits for another thread's, and after: a host
-// gives up a lock that `make` takes. `end` gets the result of `begin`; both are null at first.
+// A thread that finds no entry calls `begin` before it makes the program or waits for the thread
+// that makes it, and `end` afterwards with the result of `begin`. A host uses them to give up a
+// lock that `make` takes. Both are null at first.
 struct MissHooks {
   void* (*begin)() = nullptr;
   void (*end)(void* begun) = nullptr;

@@ -105,13 +105,14 @@ class Pool {
   bool take() { return !busy_.exchange(true, std::memory_order_acquire); }
   int32_t run_taken(int32_t blocks, int threads, BlockFunction function, void* context);
 
-  // Lets the threads end when their blocks have returned. Any thread; the pool must live for ever.
+  // Lets the threads end when their blocks have returned. Any thread may call it; afterwards
+  // nobody may destroy the pool.
   void retire();
 
   int workers() const { return static_cast<int>(workers_.size()); }
 
-  // Implement claim_block() and threads_in_job(), for a thread that runs a block of this pool's
-  // job.
+  // Implement claim_block(), threads_in_job() and threads_wanted() for a thread that runs a block
+  // of this pool's job.
   int32_t claim();
   int threads_inside() const;
   int threads_wanted() const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index says.
+// pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index holds.
 //
-// Positions are checked first, and become i64 in row-major order. A walk then goes over the
-// elements that they name: rows that one position names as a whole are copied at once.
+// Positions checks the index first and holds it as i64 in row-major order. A Walk then visits the
+// elements that the positions name, and copies at once a row that one position names as a whole.
 #include <algorithm>
 #include <array>
 #include <atomic>
