@@ -148,7 +148,7 @@ def test_a_timeout_is_a_number(rt):
     assert run.wait(10**400) and run.wait(float("inf")) and run.wait(-1) in (True, False)
 
 
-@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), 10**400, -1, 0, "1", True])
+@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), 10**400, 1e10, -1, 0, "1", True])
 def test_a_deadline_is_a_number_of_seconds(rt, deadline):
     args = [pto.Arg.inout(np.zeros(4, np.float32)), pto.Arg.scalar(0)]
     refused(ValueError, "deadline is ", lambda: rt.run("p", args, deadline=deadline))
