@@ -218,8 +218,11 @@ class Replay {
   bool call(GraphTask& task, TaskServices& services) {
     try {
       const int32_t code = task.kernel->function(&task.args);
-      if (code == 0) [[likely]]
+      if (code == 0) [[likely]] {
+        if (!services.text.empty()) [[unlikely]]
+          services.text.clear();  // the next task must not find it
         return true;
+      }
       note_failure(task, services.text.empty() ? "the kernel returned " + std::to_string(code)
                                                : services.text);
     } catch (const Stopped&) {
