@@ -88,7 +88,8 @@ class ScopedThreadLimit {
 // A set of resident threads. The process has one, behind parallel_for; tests make more.
 //
 // A job is published in one word, state_: generation, threads wanted, an open bit and the number
-// of workers inside. A worker enters by adding one while the bit is set; the caller closes the bit
+// of workers inside. A worker enters by adding one while the bit is set and fewer than wanted are
+// inside, whichever worker it is: a wake-up reaches any of the parked. The caller closes the bit
 // when no block is left and waits for the last worker inside. So a worker that wakes late finds a
 // closed job or the next one, never a half-dead one.
 class Pool {
@@ -119,7 +120,7 @@ class Pool {
 
  private:
   void start_workers(int wanted);
-  void work(int index, uint32_t seen);
+  void work(uint32_t seen);
   uint64_t wait_for_job(uint32_t seen);
   bool spin_for_job(uint32_t seen, uint64_t* state);
   void take_blocks();
