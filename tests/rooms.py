@@ -57,7 +57,7 @@ BUDGETS = {
     "ir": 5245,
     "isa": 19140,
     "language": 11190,
-    "launch": 6510,
+    "launch": 6520,
     "models": 2500,
     "operators": 3320,
     "ops": 5167,
