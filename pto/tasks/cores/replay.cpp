@@ -34,7 +34,8 @@ struct TaskServices : pto_services {
   std::string text;
 };
 
-// Prepares the first replay by so many workers; a completed replay leaves all counts as they were.
+// Prepares the first replay by `workers` workers. A completed replay leaves all counts as they
+// were.
 void prepare(ReplayQueues& queues, const std::vector<GraphTask>& tasks, int workers) {
   const auto capacity = int64_t(std::bit_ceil(std::max<size_t>(tasks.size(), 2)));
   while (queues.ready.size() < size_t(workers))
