@@ -34,6 +34,7 @@ class KernelTable {
 
   // A caller may keep it: it stays where it is until its owner is erased.
   struct Entry {
+    uint64_t owner;
     Signature signature;
     std::shared_ptr<const Program> program;
   };
@@ -85,20 +86,18 @@ void set_miss_hooks(MissHooks hooks);  // before the first use of the table
 // Returns the table of the process, which is never destroyed.
 KernelTable& kernel_table();
 
-// Keeps the last kernel of one caller, which spares the look-up while the signature stays the same.
-// It belongs to its owner: erase_owner() may run only when nobody uses it any more.
+// Keeps the last kernel of one caller, which spares the look-up while owner and signature stay the
+// same. erase_owner() may run only when nobody uses it any more.
 class LastKernel {
  public:
   const Program& get(uint64_t owner, const Signature& signature, const KernelTable::Make& make) {
     const KernelTable::Entry* last = last_.load(std::memory_order_acquire);
-    if (last == nullptr || !(last->signature == signature)) [[unlikely]] {
+    if (last == nullptr || last->owner != owner || !(last->signature == signature)) [[unlikely]] {
       last = &kernel_table().entry(owner, signature, make);
       last_.store(last, std::memory_order_release);
     }
     return *last->program;
   }
-
-  void forget() { last_.store(nullptr, std::memory_order_release); }
 
  private:
   std::atomic<const KernelTable::Entry*> last_{nullptr};
