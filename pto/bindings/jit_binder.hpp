@@ -48,7 +48,7 @@ class JitBinder final : public Binder {
   static constexpr int kMaxParameters = PTO_MAX_ARGUMENTS;
 
   // With `takes_object` the first parameter may be the object of a method: neither array nor
-  // constant. What the function reads of it is the constant `state(object)`.
+  // constant. The constant `state(object)` stands for all that the function reads of it.
   // With `in_any_mode` it runs plain tensors itself also where PyTorch would do more with the call.
   JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
             PyObject* policy, bool takes_object, bool in_any_mode);
