@@ -67,11 +67,7 @@ class Gradients {
   bool has_bias() const { return bias_; }
 
   int32_t run() {
-    if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) {
-      return in_.fail(
-          "linear: a size is above 2147483647\nsizes of one product have 32 bits\n"
-          "split the tensors");
-    }
+    if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) return in_.fail(kTooLarge);
     const int64_t rows =
         std::clamp(quotient_up(x_.count, in_.threads()), kPart, std::max(kPart, Weight::kRows));
     const int64_t slopes = std::max(rows * cols_, kPart * kRowsAtOnce);
