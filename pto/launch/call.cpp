@@ -146,7 +146,7 @@ void Call::add_made_tensors() {
       is_too_large |= __builtin_add_overflow(scratch_bytes_, size, &scratch_bytes_);
     }
     if (is_too_large) [[unlikely]] {
-      fail({"output " + name_of(i) + " would have more than 2^63 bytes",
+      fail({program_.spec_.name + ": " + name_of(i) + " would have more than 2^63 bytes",
             "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
     }
     dense_strides(bound.rank, sizes, sizes + bound.rank);
