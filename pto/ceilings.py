@@ -20,14 +20,14 @@ from pto.errors import Failure
 
 LIBRARY = "libpto_bench.so"
 TIMES = 20  # thousand steps a call
-# By what instructions a type is multiplied, in the order of pto_bench_multiply_adds's kinds.
+# The instructions that multiply a type, in the order of pto_bench_multiply_adds's kinds.
 KINDS = ("f32", "f64", "i32", "i64", "bytes", "bf16 pairs", "bf16 tiles", "byte tiles")
 KINDS_OF = {  # f16 is widened; bf16 where nothing multiplies it as it is
     "f16": ("f32",),
     "bf16": ("f32", "bf16 pairs", "bf16 tiles"),
     "i8": ("bytes", "byte tiles"),
 }
-# By how many products of bf16 in tiles one of f32 may be made, by pto.config.matmul_precision.
+# The number of products of bf16 that one of f32 may take, by pto.config.matmul_precision.
 PARTS = {"highest": 6, "high": 3, "medium": 1}
 
 
@@ -77,7 +77,7 @@ class Peak(_Call):
 
 
 class Read(_Call):
-    """Reads an array so many times."""
+    """Reads an array `times` times."""
 
     def __init__(self, array: Any, threads: int, times: int = 1) -> None:
         arguments = _address(array), array.nbytes, times, threads

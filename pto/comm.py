@@ -44,7 +44,13 @@ def notify(
         raise InvalidValue(
             f"notify: op is {op!r}", "a signal is added to or set", "pass 'add' or 'set'"
         )
-    return ctx.submit_collective(chip, op, [Arg.inout(signal), Arg.scalar(int(value))], after)
+    to, number = Arg.inout(signal), Arg.scalar(value, dtype="int64")
+    if to.dtype == "int32" and not -(2**31) <= number.data < 2**31:
+        raise InvalidValue(
+            f"notify: value is {value}, and the signal is int32",
+            "an int32 lies between -2**31 and 2**31 - 1", "allocate the signal as int64",
+        )  # fmt: skip
+    return ctx.submit_collective(chip, op, [to, number], after)
 
 
 def wait(

@@ -206,6 +206,11 @@ def _set(name: str, variable: str, value: object) -> None:
         raise InvalidType(
             f"config.{name} is {value!r}", "the value of this name is a string", "assign a str"
         )
+    if "\0" in os.fspath(value):
+        raise InvalidValue(
+            f"config.{name} is {value!r:.60}", "the environment holds no text with a NUL in it",
+            "take the NUL out",
+        )  # fmt: skip
     if os.fspath(value):
         os.environ[variable] = os.fspath(value)
     else:

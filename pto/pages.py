@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pto.errors import Failure, InvalidValue
+from pto.errors import Failure, InvalidValue, MissingFile, working_folder_name
 
 
 def html_of_call(text: str, path: str | os.PathLike) -> None:
@@ -22,9 +22,10 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
 
     The file runs first, under another name than __main__; the call's function, which is jitted, and
     its arguments are then evaluated with what the file defines. Raises InvalidValue for a text that
-    is no such call.
+    is no such call, MissingFile without the file, and what the file raises.
     """
-    file, _, call = text.rpartition(":")
+    name, _, call = text.partition(".py:")
+    file = f"{name}.py"
     try:
         node = ast.parse(call.strip(), mode="eval").body
     except SyntaxError:
@@ -34,10 +35,21 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
             f"studio: {text!r} names no call", "it is a file and a call of a jitted function in it",
             "write it like this: softmax.py:softmax(x)",
         )  # fmt: skip
+    if not os.path.isfile(file):
+        raise MissingFile(
+            f"studio: the file {file} does not exist", "it defines the function of the call",
+            f"check it; the working folder is {working_folder_name()}",
+        )  # fmt: skip
     names = runpy.run_path(file)
 
     def value(one: ast.expr) -> Any:
-        return eval(compile(ast.Expression(one), text, "eval"), names)
+        try:
+            return eval(compile(ast.Expression(one), text, "eval"), names)
+        except NameError as error:
+            raise InvalidValue(
+                f"studio: {ast.unparse(one)}: {error}", f"{file} defines what the call may name",
+                "define it there, or use another name",
+            ) from None  # fmt: skip
 
     function = value(node.func)
     if not hasattr(function, "report"):

@@ -48,8 +48,10 @@ struct TaskOptions {
   int32_t blocks = 1;
   bool together = false;            // its blocks start together and may wait for each other
   bool manual = false;              // it follows `after` alone
-  const View* condition = nullptr;  // one element: the task is skipped unless it `compare`s so
-  int32_t compare = PTO_IF_NE;
+  // The task runs only if the view's first element, as a double, compares so with `value`. Null: it
+  // runs.
+  const View* condition = nullptr;
+  int32_t compare = PTO_IF_NE;  // PTO_IF_...
   double value = 0;
 };
 

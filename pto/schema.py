@@ -37,10 +37,6 @@ class Argument:
     def is_tensor(self) -> bool:
         return self.kind.startswith("Tensor")
 
-    @property
-    def is_optional_tensor(self) -> bool:
-        return self.is_tensor and self.optional
-
 
 @dataclass(frozen=True)
 class Output:

@@ -114,7 +114,7 @@ def _read(path: Path) -> str:
             "a str without a line break and braces is a path",
             f"check it; the working folder is {working_folder_name()}",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # another encoding; a NUL in the name
         raise Failure(
             f"the source {path} cannot be read: {error}", "it must be a text file in UTF-8",
             "check what the path names",

@@ -135,6 +135,9 @@ def test_what_is_no_convolution_is_refused():
     x, weight = torch.randn(1, 4, 5, 5), torch.randn(6, 2, 3, 3)
     with pytest.raises((Error, RuntimeError), match="channels of weight and of x"):
         TORCH.conv2d(x, weight)
+    for bias in (torch.randn(1, 6), torch.randn(6, 1), torch.randn(5)):
+        with pytest.raises((Error, RuntimeError), match="bias and filters"):
+            TORCH.conv2d(x, torch.randn(6, 4, 3, 3), bias)
     with pytest.raises((Error, RuntimeError), match="when groups share them"):
         TORCH.conv2d(torch.randn(1, 8, 5, 5), weight, groups=4)
     with pytest.raises((Error, RuntimeError), match="leaves of the padded image"):

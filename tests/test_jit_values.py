@@ -82,6 +82,20 @@ def test_a_float_that_steers_is_a_constant(name):
         np.testing.assert_allclose(jitted(x, value), function(x, value), 1e-12)
 
 
+@pytest.mark.parametrize("count, floats", [(5, 3), (39, 8), (39, 1), (32, 32)])
+def test_any_of_the_most_parameters_may_be_a_number(count, floats):
+    names = [f"a{place}" for place in range(count)]
+    terms = "".join(f" + {place + 1} * {name}" for place, name in enumerate(names))
+    namespace = {}
+    exec(f"def many(x, {', '.join(names)}):\n    return x{terms}\n", namespace)
+    many = pto.jit(namespace["many"])
+    for first in (0, 3):
+        values = [first + place % 7 + 0.5 * (place >= count - floats) for place in range(count)]
+        values = [float(v) if place >= count - floats else int(v) for place, v in enumerate(values)]
+        want = sum((place + 1) * value for place, value in enumerate(values))
+        assert many(np.zeros(2), *values).tolist() == [want, want]
+
+
 def test_isinstance_of_a_number_is_that_of_a_float():
     jitted = pto.jit(lambda x, k: x * k if isinstance(k, float) else x)
     x = np.ones(3, "f4")

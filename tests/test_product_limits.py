@@ -47,6 +47,29 @@ def test_a_product_that_finds_no_memory_says_so_and_one_without_a_packed_copy_ru
     assert done.stdout.split("\n")[:-1] == ["numpy True", "torch True", "packed True", "weights 0"]
 
 
+SUMS_WITHOUT_MEMORY = """
+import resource
+import numpy as np
+import pto
+
+a, b = np.ones((1024, 64), "f2"), np.ones((64, 1024), "f2")
+pto.ops.gemm(a[:2], b[:, :2], alpha=0.5)  # loads the kernel
+pto.ops.matmul(a, b)  # leaves the memory of a result, which the next one takes
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * 4096,) * 2)
+try:
+    print(pto.ops.gemm(a, b, alpha=0.5)[0, 0])
+except (MemoryError, RuntimeError) as error:
+    print(error)
+"""
+
+
+def test_sums_of_f16_that_find_no_memory_fail_the_product():
+    done = children.run("-c", SUMS_WITHOUT_MEMORY, env=os.environ | {"PTO_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "no memory for a part of the result" in done.stdout
+
+
 PROGRAM_WITHOUT_MEMORY = """
 import numpy as np
 import pto

@@ -223,6 +223,7 @@ def test_a_header_that_includes_itself_is_refused(tmp_path):
     ("", TypeError, "a source is ''"),
     (3, TypeError, "a source is 3"),
     ("kernel.o", ValueError, "kernel.o is a compiled object"),
+    ("a\0b.cpp", RuntimeError, "cannot be read: embedded null byte"),
 ])  # fmt: skip
 def test_what_is_no_source_is_refused(source, kind, text):
     with pytest.raises(kind, match=text) as raised:

@@ -290,7 +290,17 @@ MISUSES = [
     (lambda ctx: ctx.alloc((2, -1)), ValueError, r"shape is \(2, -1\)"),
     (lambda ctx: ctx.alloc((2,), "float33"), TypeError, "float33"),
     (lambda ctx: ctx.alloc((2**60, 8)), ValueError, "shape"),
+    (lambda ctx: ctx.alloc((2**61, 2**61)), ValueError, "fit 63 bits"),
+    (lambda ctx: ctx.alloc((2**62,), "float64"), ValueError, "fit 63 bits"),
+    (lambda ctx: ctx.alloc(None), ValueError, "shape is None"),
+    (lambda ctx: ctx.alloc((2,), "object"), TypeError, "element type is 'object'"),
+    (lambda ctx: ctx.alloc((2,), "V"), TypeError, "element type is 'V'"),
     (lambda ctx: ctx.wait(7), TypeError, "7"),
+    (lambda ctx: ctx.submit(3, "add", [], after=7), TypeError, "after: 7 is no task"),
+    (lambda ctx: ctx.submit(3, "add", [], after=[None]), TypeError, "after: None is no task"),
+    (lambda ctx: pto.comm.notify(ctx, 3, ctx.alloc((1,), "int32"), 1.5), ValueError, "not whole"),
+    (lambda ctx: pto.comm.notify(ctx, 3, ctx.alloc((1,), "int32"), 2**40), ValueError,
+     "the signal is int32"),
     (lambda ctx: ctx.submit(3, "relu", [Inout(np.broadcast_to(np.float32(1), 3)), Number(3)]),
      ValueError, "read-only"),
     (lambda ctx: pto.comm.all_reduce(ctx, {}), TypeError, "no tensors"),
@@ -309,6 +319,19 @@ def test_misuse_inside_an_orchestration_says_what_why_and_fix(two, kernels, misu
         run(two, lambda ctx, args: misuse(ctx), kernels)
     assert raised.value.why and raised.value.fix
     good_run(two, kernels)
+
+
+@pytest.mark.parametrize("wait", [
+    lambda two: two.run("first"), lambda two: two.submit("first").result(),
+    lambda two: two.capture("first").replay(), lambda two: two.close()],
+    ids=["run", "result", "replay", "close"])  # fmt: skip
+def test_an_orchestration_that_waits_for_a_run_of_its_runtime_is_refused(two, wait):
+    two.register("first", orch=lambda ctx, args: "first")
+    two.register("second", orch=lambda ctx, args: wait(two))
+    for call in (lambda: two.run("second"), lambda: two.submit("second").result(10)):
+        with pytest.raises(RuntimeError, match="waits for another run of its runtime"):
+            call()
+    assert two.run("first") == "first"
 
 
 def test_a_wrong_number_of_arguments_names_both_signatures(two, kernels):

@@ -83,6 +83,16 @@ def test_mistakes_of_orchestrations_end_the_run_with_a_text(rt, number, text):
     refused(RuntimeError, text, lambda: rt.run("p", args, deadline=5.0))
 
 
+@pytest.mark.parametrize("deadline", [None, 60.0])
+def test_a_failed_run_tells_its_own_error_also_where_its_trace_cannot_be_written(rt, deadline):
+    rt.trace("/dev/null/t.json")
+    try:
+        args = [pto.Arg.inout(np.zeros(4, np.float32)), pto.Arg.scalar(8)]
+        refused(RuntimeError, "a task of -3 blocks", lambda: rt.run("p", args, deadline=deadline))
+    finally:
+        rt.trace(None)
+
+
 @pytest.mark.parametrize("make", [pto.Arg.input, pto.Arg.output, pto.Arg.inout])
 def test_an_array_whose_memory_begins_before_it_is_refused(rt, make):
     x = np.zeros((4, 4), np.float32)
@@ -148,7 +158,7 @@ def test_a_timeout_is_a_number(rt):
     assert run.wait(10**400) and run.wait(float("inf")) and run.wait(-1) in (True, False)
 
 
-@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), 10**400, -1, 0, "1", True])
+@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), 10**400, 1e10, -1, 0, "1", True])
 def test_a_deadline_is_a_number_of_seconds(rt, deadline):
     args = [pto.Arg.inout(np.zeros(4, np.float32)), pto.Arg.scalar(0)]
     refused(ValueError, "deadline is ", lambda: rt.run("p", args, deadline=deadline))

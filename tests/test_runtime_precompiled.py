@@ -188,6 +188,7 @@ def test_has_workspace_alone_is_a_null_pointer_and_any_c_name_is_a_symbol(object
 @pytest.mark.parametrize("changes, kind, text", [
     ({"source": "none.o"}, FileNotFoundError, "the object none.o does not exist"),
     ({"source": "add.c.o"}, ValueError, "is no ELF object\n.*begins with b'.n#in"),
+    ({"source": "a\0b.o"}, RuntimeError, "cannot be read: embedded null byte"),
     ({"source": "short.o"}, ValueError, "is no ELF object"),
     ({"source": "cut.o"}, ValueError, "cut.o is damaged"),
     ({"source": "foreign.o"}, ValueError, "holds code for Ascend\n.*this machine is"),
@@ -216,6 +217,7 @@ def test_has_workspace_alone_is_a_null_pointer_and_any_c_name_is_a_symbol(object
     ({"tiling": 7}, TypeError, "tiling is of type int"),
     ({"tiling": "none.bin"}, FileNotFoundError, "the tiling none.bin cannot be read"),
     ({"tiling": "."}, RuntimeError, "the tiling . cannot be read"),
+    ({"tiling": "a\0b"}, RuntimeError, "cannot be read: embedded null byte"),
     ({"source": SQUARE}, TypeError, "a C\\+\\+ source has tensor_args"),
 ], ids=str)  # fmt: skip
 def test_mistakes_of_a_declaration_are_named(objects, changes, kind, text, monkeypatch):

@@ -166,6 +166,15 @@ def test_each_level_of_a_trace_reports_what_it_keeps(rt, tmp_path, level):
         assert str(report).startswith("replay of ") == is_replay
 
 
+def test_a_report_names_the_file_that_its_run_wrote(rt, tmp_path):
+    path = tmp_path / "t.json"
+    rt.trace(path)
+    run = rt.submit("sleepers", arguments(CHAIN, 3))
+    rt.trace(None)
+    run.result()
+    assert rt.report().trace == str(path) and path.exists()
+
+
 @pytest.mark.parametrize("level", [-1, 4, 1.0, True, "3", None])
 def test_levels_that_do_not_exist_are_refused(rt, level):
     with pytest.raises(InvalidValue, match="trace: level is"):

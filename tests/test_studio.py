@@ -223,7 +223,7 @@ def test_a_call_of_a_file_becomes_a_page(tmp_path):
         "import numpy as np\nimport pto\n\nx = np.ones((4, 8), np.float32)\n\n\n"
         "@pto.jit\ndef doubled(x, by=2.0):\n    return x * by\n\n\ndef plain(x): ...\n"
     )
-    pages.html_of_call(f"{file}:doubled(x, by=3.0)", tmp_path / "page.html")
+    pages.html_of_call(f"{file}:doubled(x[1:3], by=3.0)", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "return x * by" in text and "Roofline" in text
     tags = []
@@ -232,6 +232,10 @@ def test_a_call_of_a_file_becomes_a_page(tmp_path):
     parser.feed(text)
     assert any(tag == "script" for tag, _ in tags)
     assert not any(one.keys() & {"src", "href"} for _, one in tags)  # nothing is fetched
+    with pytest.raises(InvalidValue, match="name 'y' is not defined"):
+        pages.html_of_call(f"{file}:doubled(y)", tmp_path / "page.html")
+    with pytest.raises(MissingFile, match="none.py does not exist"):
+        pages.html_of_call(f"{tmp_path}/none.py:doubled(x)", tmp_path / "page.html")
     with pytest.raises(InvalidValue, match="plain in .* is no jitted function"):
         pages.html_of_call(f"{file}:plain(x)", tmp_path / "page.html")
     with pytest.raises(Error, match="cannot be written"):

@@ -82,7 +82,7 @@ typedef struct pto_submission {
   const uint64_t* after;  // further tasks that it follows
   int32_t blocks;
   uint32_t flags;
-  const pto_view* condition;  // one element; null: none
+  const pto_view* condition;  // its first element is compared, as a double; null: none
   int32_t compare;            // PTO_IF_...
   int32_t line;
   double value;

@@ -2,6 +2,7 @@
 #include "pto/bindings/jit_binder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -112,7 +113,7 @@ void JitBinder::add_constant(Py_ssize_t place, PyObject* key, PyObject* value, B
   if (PyFloat_CheckExact(value) && (steering_ >> place & 1) == 0) {
     bound->constants[place] = reinterpret_cast<PyObject*>(&PyFloat_Type);
     bound->numbers[place] = PyFloat_AS_DOUBLE(value);
-    bound->is_number |= uint32_t{1} << place;
+    bound->is_number |= Places{1} << place;
   }
   bound->has_constants = true;
 }
@@ -146,7 +147,7 @@ void JitBinder::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* re
 }
 
 // Takes NumPy numbers as constants beside arrays, and as arrays of rank 0 if there are no arrays.
-void JitBinder::take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound* bound) const {
+void JitBinder::take_numpy_numbers(Places places, ArgumentReader* reader, Bound* bound) const {
   const bool alone = reader->tensors().empty() && !bound->traced;
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
     if ((places >> i & 1) == 0) continue;
@@ -165,7 +166,7 @@ void JitBinder::take_numpy_numbers(uint32_t places, ArgumentReader* reader, Boun
 
 // Reads the tensors and sets the constants aside.
 void JitBinder::sort(ArgumentReader* reader, Bound* bound) const {
-  uint32_t numpy_numbers = 0;
+  Places numpy_numbers = 0;
   std::fill_n(bound->constants, parameter_count_, nullptr);
   for (Py_ssize_t i = 0; i < parameter_count_; ++i) {
     PyObject* value = bound->slots[i];
@@ -175,7 +176,7 @@ void JitBinder::sort(ArgumentReader* reader, Bound* bound) const {
       bound->made.push_back(checked(PyObject_CallMethod(self_, "state", "(O)", value)));
       add_constant(i, bound->made.back().get(), value, bound);
     } else if (record.kind == Kind::NumpyNumber) {
-      numpy_numbers |= uint32_t{1} << i;
+      numpy_numbers |= Places{1} << i;
     } else {
       sort_one(i, record, reader, bound);
     }
@@ -248,9 +249,9 @@ std::shared_ptr<const Program> JitBinder::specialise(const Signature& signature,
     PyErr_SetString(PyExc_TypeError, "specialise() must return (program, form, steering)");
     throw PythonError{};
   }
-  const unsigned long steering = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(made.get(), 2));
+  const Places steering = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(made.get(), 2));
   if (PyTuple_GET_ITEM(made.get(), 0) == Py_None && steering == 0) throw Stepped{};
-  if (steering != 0) throw Steered{static_cast<uint32_t>(steering)};
+  if (steering != 0) throw Steered{steering};
   auto program = program_from(PyTuple_GET_ITEM(made.get(), 0));
   PyObject*& form = forms_[program.get()];
   Py_XDECREF(std::exchange(form, Py_NewRef(PyTuple_GET_ITEM(made.get(), 1))));
@@ -374,8 +375,8 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
   PyObject* const form = found.form;
   uint64_t scalars[kMaxParameters];
   size_t scalar_count = 0;
-  for (uint32_t rest = bound.is_number; rest != 0; rest &= rest - 1)
-    std::memcpy(&scalars[scalar_count++], &bound.numbers[__builtin_ctz(rest)], sizeof(double));
+  for (Places rest = bound.is_number; rest != 0; rest &= rest - 1)
+    std::memcpy(&scalars[scalar_count++], &bound.numbers[std::countr_zero(rest)], sizeof(double));
   Staging dense(program.spec().name.c_str());
   std::array<pto_tensor_ref, PTO_MAX_TENSORS> copies;
   const auto tensors =
@@ -436,7 +437,7 @@ JitBinder::Found JitBinder::find_or_steer(const ArgumentReader& reader, Signatur
     } catch (const Steered& steered) {
       steering_ |= steered.parameters;
     }
-    const uint32_t now_constant = std::exchange(bound->is_number, 0);
+    const Places now_constant = std::exchange(bound->is_number, 0);
     for (Py_ssize_t i = 0; i < parameter_count_; ++i)
       if (now_constant >> i & 1) add_constant(i, bound->values[i], bound->values[i], bound);
   }

@@ -48,7 +48,7 @@ class JitBinder final : public Binder {
   static constexpr int kMaxParameters = PTO_MAX_ARGUMENTS;
 
   // With `takes_object` the first parameter may be the object of a method: neither array nor
-  // constant. What the function reads of it is the constant `state(object)`.
+  // constant. The constant `state(object)` stands for all that the function reads of it.
   // With `in_any_mode` it runs plain tensors itself also where PyTorch would do more with the call.
   JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
             PyObject* policy, bool takes_object, bool in_any_mode);
@@ -62,12 +62,15 @@ class JitBinder final : public Binder {
   int visit(visitproc visit, void* arg) const override;
 
  private:
+  using Places = uint64_t;  // bit i: parameter i
+  static_assert(kMaxParameters <= 64, "a set of parameters has a bit for each");
+
   struct Bound {
     PyObject* slots[kMaxParameters];
     PyObject* constants[kMaxParameters];  // the part of the key; null where the slot is a tensor
     PyObject* values[kMaxParameters];     // what the function gets for a constant
     double numbers[kMaxParameters];
-    uint32_t is_number = 0;  // bit i: parameter i is a number of the call
+    Places is_number = 0;  // parameters that are numbers of the call
     PyObject* out = nullptr;
     std::vector<Ref> made;  // constants made from arguments
     bool traced = false, has_constants = false;
@@ -78,7 +81,7 @@ class JitBinder final : public Binder {
     bool wants_copies = false;  // of tensors with gaps, see copied()
   };
   struct Steered {  // thrown by specialise: these numbers have to be constants
-    uint32_t parameters;
+    Places parameters;
   };
 
   struct Stepped {};  // thrown by specialise: the function runs step by step in the interpreter
@@ -88,7 +91,7 @@ class JitBinder final : public Binder {
   void sort(ArgumentReader* reader, Bound* bound) const;
   void sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* reader, Bound* bound) const;
   void add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bound* bound) const;
-  void take_numpy_numbers(uint32_t places, ArgumentReader* reader, Bound* bound) const;
+  void take_numpy_numbers(Places places, ArgumentReader* reader, Bound* bound) const;
   void check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
                       int depth = 0) const;
   uint64_t constants_key(const ArgumentReader& reader, const Bound& bound);
@@ -122,7 +125,7 @@ class JitBinder final : public Binder {
   uint64_t owner_;
   std::vector<uint64_t> owners_before_;  // of forgotten kernels, which calls may still run
   Captures captures_;
-  uint32_t steering_ = 0;  // bit i: parameter i is a constant also where it is a float
+  Places steering_ = 0;  // parameters that are constants also where they are floats
   Found last_;
   std::unordered_map<const Program*, PyObject*> forms_;
   std::vector<std::vector<PyObject*>> constants_;  // the key of row i is i + 1

@@ -198,13 +198,7 @@ class PythonHost {
     HostReport report;
     {
       const Unlocked unlocked;
-      try {
-        report = engine_->end_run();
-      } catch (...) {
-        request_.end(trace_);
-        throw;
-      }
-      request_.end(trace_);
+      report = request_.write_after(trace_, [&] { return engine_->end_run(); });
     }
     nanobind::dict result;
     result["tasks"] = report.tasks;

@@ -70,7 +70,7 @@ class Results {
   bool has_failed_ = false;
   int count_ = 0;
   std::array<ResultTarget, PTO_MAX_BUFFERS> targets_;
-  std::array<pto_tensor_ref, PTO_MAX_BUFFERS> tensors_;  // data: what is owned, else null
+  std::array<pto_tensor_ref, PTO_MAX_BUFFERS> tensors_;  // data: the owned memory, else null
   std::array<int64_t[PTO_MAX_RANK], PTO_MAX_BUFFERS> sizes_, strides_;
 };
 

@@ -112,7 +112,7 @@ nb::dict run_until_deadline(const std::shared_ptr<KeptRun>& kept, RunOptions opt
       if (raised) warn(error.what());
       throw;
     } catch (...) {
-      request.end(kept->trace);
+      request.end_failed(kept->trace);
       throw;
     }
     request.end(kept->trace);
@@ -139,14 +139,9 @@ nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int work
   RunReport report;
   {
     const Unlocked unlocked;
-    try {
-      report =
-          run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
-    } catch (...) {
-      request.end(trace);
-      throw;
-    }
-    request.end(trace);
+    report = request.write_after(trace, [&] {
+      return run_orchestration(program.program, arguments.tensors(), arguments.scalars(), options);
+    });
   }
   return with_trace(counts(report), request, std::move(trace), window);
 }
@@ -206,13 +201,8 @@ class ChipGraph {
     RunReport report;
     {
       const Unlocked unlocked;
-      try {
-        report = graph_->replay(arguments.tensors(), options, arguments.scalars());
-      } catch (...) {
-        request.end(trace);
-        throw;
-      }
-      request.end(trace);
+      report = request.write_after(
+          trace, [&] { return graph_->replay(arguments.tensors(), options, arguments.scalars()); });
     }
     return with_trace(counts(report), request, std::move(trace), options.window);
   }

@@ -3,7 +3,7 @@
 //
 //     TraceRequest request{"t.json", kEdges};
 //     options.trace = request.begin(trace);       // null for level -1
-//     request.end(trace);
+//     report = request.write_after(trace, [&] { return run_tasks(options, orchestrate); });
 //
 // Thread safety: constant once made.
 #pragma once
@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "pto/base/error.hpp"
 #include "pto/tasks/book/trace.hpp"
 
 namespace pto::bindings {
@@ -30,9 +31,27 @@ struct TraceRequest {
     if (level >= kEdges) trace.capacity = size_t{1} << 20;
     return level < 0 ? nullptr : &trace;
   }
-  // Writes the trace, also of a failed run.
+  // Runs the work and writes the trace, also of a failed run. Throws what the work throws, else
+  // Error if the trace cannot be written.
+  template <class Work>
+  auto write_after(const RunTrace& trace, const Work& work) const {
+    try {
+      auto result = work();
+      end(trace);
+      return result;
+    } catch (...) {
+      end_failed(trace);
+      throw;
+    }
+  }
   void end(const RunTrace& trace) const {
     if (level >= 0 && !path.empty()) write_trace(trace, path);
+  }
+  void end_failed(const RunTrace& trace) const {
+    try {
+      end(trace);
+    } catch (const Error&) {  // the run's own error says more
+    }
   }
 };
 

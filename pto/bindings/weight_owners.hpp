@@ -5,7 +5,7 @@
 //     if (weight_owner(array, Kind::Numpy, &owner)) constants.set_owner(0, owner);
 //
 // The owner of a NumPy array is the array that the views of its memory go back to; NumPy counts no
-// writes. Those of torch tensors are told by a function that the adapter sets.
+// writes. The adapter sets a function that tells the owners of torch tensors.
 // Thread safety: needs Python's lock; what an owner holds does not.
 #pragma once
 #include "pto/abi/weights.h"
@@ -16,7 +16,7 @@ namespace pto::bindings {
 using TorchWeightOwner = int32_t (*)(PyObject* tensor, pto_weight_owner* owner);
 void set_torch_weight_owner(TorchWeightOwner function);
 
-// False where nothing is known of the owner.
+// Sets *owner; returns false where nothing is known of the owner.
 bool weight_owner(PyObject* array, Kind kind, pto_weight_owner* owner);
 
 }  // namespace pto::bindings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AskedRows: a loop over rows at known positions asks for the memory of later ones in turns with
-// its work, as no CPU sees where they lie.
+// AskedRows: prefetches the rows that a loop over known positions reads next, a piece in each turn
+// of the loop. No CPU predicts their addresses.
 //
 //     AskedRows asked(positions, count, step, row_bytes, far_bytes);
 //     asked.take_turn(from, i, bytes);   // before each piece of the row at positions[i]
@@ -14,9 +14,10 @@ namespace pto {
 
 class AskedRows {
  public:
-  static constexpr int64_t kPiece = 1024;  // bytes of a turn at most
+  static constexpr int64_t kPiece = 1024;  // bytes that a turn prefetches at most
 
-  // Rows of `row_bytes` lie at positions[i] * far_bytes, for each i that is `step` behind another.
+  // Row k has `row_bytes` bytes and lies positions[k * step] * far_bytes behind position 0. `count`
+  // is the number of positions.
   AskedRows(const int64_t* positions, int64_t count, int64_t step, int64_t row_bytes,
             int64_t far_bytes)
       : positions_(positions),
@@ -25,8 +26,8 @@ class AskedRows {
         row_bytes_(row_bytes),
         far_bytes_(far_bytes) {}
 
-  // Asks for as many bytes as are used now, `kAhead` ahead of the row at positions[i]. `from`:
-  // where position 0 lies.
+  // Prefetches as many bytes as the caller uses now, kAhead bytes ahead of the row at positions[i].
+  // `from` is the address of position 0.
   void take_turn(const char* from, int64_t i, int64_t bytes) {
     if (i < used_ || next_ < i) next_ = i, offset_ = 0, bytes = kAhead;
     used_ = i;

@@ -129,7 +129,7 @@ void Call::check_sizes() const {
   }
 }
 
-// Describes outputs and temporaries; leaves their memory out.
+// Describes outputs and temporaries; run_all() gives them memory.
 void Call::add_made_tensors() {
   for (size_t i = n_inputs_; i < program_.tensors_.size(); ++i) {
     const Program::BoundTensor& bound = program_.tensors_[i];
@@ -140,13 +140,14 @@ void Call::add_made_tensors() {
         fail_negative(i, axis);
     }
     int64_t size = dense_bytes(sizes, bound.rank, bound.item_bytes);
-    if (size < 0) [[unlikely]] {
-      fail({"output " + name_of(i) + " would have more than 2^63 bytes",
-            "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
-    }
+    bool is_too_large = size < 0;
     if (i >= n_inputs_ + n_outputs_) {
       size = (size + kAlignment - 1) / kAlignment * kAlignment;
-      scratch_bytes_ += size;
+      is_too_large |= __builtin_add_overflow(scratch_bytes_, size, &scratch_bytes_);
+    }
+    if (is_too_large) [[unlikely]] {
+      fail({program_.spec_.name + ": " + name_of(i) + " would have more than 2^63 bytes",
+            "sizes and byte counts are 64-bit numbers", "pass smaller tensors"});
     }
     dense_strides(bound.rank, sizes, sizes + bound.rank);
     tensors_[i] = {nullptr,         sizes, sizes + bound.rank,    bound.rank, bound.type.code,

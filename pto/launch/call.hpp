@@ -47,8 +47,8 @@ class FewOrMany {
 int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
                     int64_t grain_bytes);
 
-// Says whether the code may compute an output in the memory of the input whose elements it becomes:
-// one without gaps that is not read again and shares nothing with the others.
+// Says whether the code may compute an output directly in the input whose elements it becomes
+// (TensorSpec::writes): that input has no gaps, is not read afterwards and overlaps no other.
 bool may_write_in_place(const ProgramSpec& spec, size_t output,
                         std::span<const pto_tensor_ref> inputs);
 
@@ -60,9 +60,8 @@ class Call {
   Call(const Program& program, std::span<const pto_tensor_ref> inputs,
        std::span<const uint64_t> scalars, std::vector<std::byte> params = {});
 
-  void set_params(std::vector<std::byte> params) {
-    params_ = std::move(params);
-  }  // in front of run
+  // Replaces the params of later runs; no run may be under way.
+  void set_params(std::vector<std::byte> params) { params_ = std::move(params); }
 
   const Program& program() const { return program_; }
   std::span<const pto_tensor> inputs() const { return {tensors_.data(), n_inputs_}; }

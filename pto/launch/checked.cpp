@@ -135,7 +135,7 @@ pto_tile_state& owner_of(const pto_operand& tile) {
   return tile.state->shared != nullptr ? *tile.state->shared : *tile.state;
 }
 
-// The operands do not tell these facts about instructions.
+// Facts about instructions that their operands do not show.
 // These read their sources at addresses that their operands do not bound.
 constexpr std::string_view kReadPart[] = {"TEXTRACT", "TEXTRACT_FP", "TGATHER", "TGATHERB"};
 // These read their destination too; products do so only when they take no tile to start from.

@@ -37,7 +37,8 @@ bool is_interruptible();
 // Asks, on such a thread, whether its program ends; then its loops end on all threads.
 bool interrupted();
 
-// A thread that waits for others of its program asks so often.
+// The time between two questions of a thread that waits for others of its program, and between two
+// alarms.
 inline constexpr int kInterruptionSlice_ms = 50;
 
 }  // namespace pto

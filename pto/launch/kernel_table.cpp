@@ -91,7 +91,7 @@ const KernelTable::Entry& KernelTable::entry(uint64_t owner, const Signature& si
   made_.notify_all();
   if (at == owners_.end()) fail_owner(owner);
   auto& slot = at->second.entries[signature];
-  slot = std::make_unique<const Entry>(Entry{signature, std::move(program)});
+  slot = std::make_unique<const Entry>(Entry{owner, signature, std::move(program)});
   return *slot;
 }
 

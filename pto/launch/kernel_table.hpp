@@ -34,6 +34,7 @@ class KernelTable {
 
   // A caller may keep it: it stays where it is until its owner is erased.
   struct Entry {
+    uint64_t owner;
     Signature signature;
     std::shared_ptr<const Program> program;
   };
@@ -79,8 +80,9 @@ class KernelTable {
   uint64_t next_owner_ = 1;
 };
 
-// A thread calls these before it makes a program or waits for another thread's, and after: a host
-// gives up a lock that `make` takes. `end` gets the result of `begin`; both are null at first.
+// A thread that finds no entry calls `begin` before it makes the program or waits for the thread
+// that makes it, and `end` afterwards with the result of `begin`. A host uses them to give up a
+// lock that `make` takes. Both are null at first.
 struct MissHooks {
   void* (*begin)() = nullptr;
   void (*end)(void* begun) = nullptr;
@@ -90,20 +92,18 @@ void set_miss_hooks(MissHooks hooks);  // before the first use of the table
 // Returns the table of the process, which is never destroyed.
 KernelTable& kernel_table();
 
-// Keeps the last kernel of one caller, which spares the look-up while the signature stays the same.
-// It belongs to its owner: erase_owner() may run only when nobody uses it any more.
+// Keeps the last kernel of one caller, which spares the look-up while owner and signature stay the
+// same. erase_owner() may run only when nobody uses it any more.
 class LastKernel {
  public:
   const Program& get(uint64_t owner, const Signature& signature, const KernelTable::Make& make) {
     const KernelTable::Entry* last = last_.load(std::memory_order_acquire);
-    if (last == nullptr || !(last->signature == signature)) [[unlikely]] {
+    if (last == nullptr || last->owner != owner || !(last->signature == signature)) [[unlikely]] {
       last = &kernel_table().entry(owner, signature, make);
       last_.store(last, std::memory_order_release);
     }
     return *last->program;
   }
-
-  void forget() { last_.store(nullptr, std::memory_order_release); }
 
  private:
   std::atomic<const KernelTable::Entry*> last_{nullptr};

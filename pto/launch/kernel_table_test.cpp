@@ -83,7 +83,9 @@ TEST(KernelTable, a_caller_keeps_its_last_kernel) {
   EXPECT_EQ(&last.get(owner, signature_of(1), empty_program), &first);
   EXPECT_NE(&last.get(owner, signature_of(2), empty_program), &first);
   EXPECT_EQ(&last.get(owner, signature_of(1), empty_program), &first);
-  kernel_table().erase_owner(owner);
+  const uint64_t renewed = kernel_table().new_owner("last");
+  EXPECT_NE(&last.get(renewed, signature_of(1), empty_program), &first);
+  for (const uint64_t one : {owner, renewed}) kernel_table().erase_owner(one);
 }
 
 }  // namespace pto::kernel_table_test

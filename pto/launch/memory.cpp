@@ -107,7 +107,6 @@ size_t physical_bytes() {
 }
 
 Header* map_block(size_t bytes) {
-  if (bytes > physical_bytes()) return nullptr;
   void* raw = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
@@ -143,6 +142,7 @@ int64_t pool_bytes_setting() noexcept {
 class LargeBlocks {
  public:
   Header* take(const SizeClass& wanted) {
+    if (wanted.bytes > physical_bytes()) return nullptr;
     Header* victims = nullptr;
     Header* found = nullptr;
     {
@@ -151,9 +151,7 @@ class LargeBlocks {
       if (found == nullptr) {
         // Evicts first as much as the new block needs, so that old and new never add up.
         live_ += wanted.bytes;
-        note_peak();
-        victims = evict(limit());
-        ++maps_;
+        victims = evict(std::max(limit(), live_));
       }
     }
     unmap_all(victims);
@@ -163,11 +161,13 @@ class LargeBlocks {
       release();
       made = map_block(wanted.bytes);
     }
+    const std::lock_guard lock(mutex_);
     if (made == nullptr) {
-      const std::lock_guard lock(mutex_);
       live_ -= wanted.bytes;
       return nullptr;
     }
+    note_peak();  // only now: a request that failed must not raise the limit
+    ++maps_;
     made->capacity = wanted.bytes;
     made->size_class = wanted.index;
     made->is_large = true;

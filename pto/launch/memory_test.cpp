@@ -101,6 +101,18 @@ TEST_F(Memory, free_blocks_never_hold_more_than_the_limit) {
   }
 }
 
+TEST_F(Memory, a_request_that_fails_leaves_what_is_kept_and_its_limit) {
+  pto_free(pto_malloc(16 * kMega));
+  const MemoryStats before = memory_stats();
+  EXPECT_EQ(pto_malloc(size_t{1} << 46), nullptr);  // more than any machine has
+  EXPECT_EQ(memory_stats().free_bytes, before.free_bytes);
+  EXPECT_EQ(memory_stats().maps, before.maps);
+  for (int i = 1; i < 60; ++i) {
+    pto_free(pto_malloc(static_cast<size_t>(i) * 2 * kMega));
+    EXPECT_LE(memory_stats().held_bytes, static_cast<int64_t>(256 * kMega)) << i;
+  }
+}
+
 TEST_F(Memory, a_new_block_beyond_the_limit_replaces_free_ones_before_it_is_mapped) {
   pto_free(pto_malloc(200 * kMega));
   void* larger = pto_malloc(300 * kMega);

@@ -244,13 +244,13 @@ void Pool::start_workers(int wanted) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     const uint32_t seen = generation_of(state_.load(std::memory_order_relaxed));
-    while (workers() < wanted) workers_.emplace_back(&Pool::work, this, workers(), seen);
+    while (workers() < wanted) workers_.emplace_back(&Pool::work, this, seen);
   } catch (const std::system_error&) {  // no more threads: the existing ones run the blocks
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Pool::work(int index, uint32_t seen) {
+void Pool::work(uint32_t seen) {
   pthread_setname_np(pthread_self(), "pto-worker");
   for (;;) {
     uint64_t state = wait_for_job(seen);
@@ -259,7 +259,8 @@ void Pool::work(int index, uint32_t seen) {
       return;
     }
     seen = generation_of(state);
-    while ((state & kOpen) && generation_of(state) == seen && index + 1 < threads_of(state)) {
+    while ((state & kOpen) && generation_of(state) == seen &&
+           static_cast<int>(inside_of(state)) + 1 < threads_of(state)) {
       if (state_.compare_exchange_weak(state, state + kOneInside, std::memory_order_acquire)) {
         take_blocks();
         leave();

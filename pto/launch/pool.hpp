@@ -88,7 +88,8 @@ class ScopedThreadLimit {
 // A set of resident threads. The process has one, behind parallel_for; tests make more.
 //
 // A job is published in one word, state_: generation, threads wanted, an open bit and the number
-// of workers inside. A worker enters by adding one while the bit is set; the caller closes the bit
+// of workers inside. A worker enters by adding one while the bit is set and fewer than wanted are
+// inside, whichever worker it is: a wake-up reaches any of the parked. The caller closes the bit
 // when no block is left and waits for the last worker inside. So a worker that wakes late finds a
 // closed job or the next one, never a half-dead one.
 class Pool {
@@ -105,20 +106,21 @@ class Pool {
   bool take() { return !busy_.exchange(true, std::memory_order_acquire); }
   int32_t run_taken(int32_t blocks, int threads, BlockFunction function, void* context);
 
-  // Lets the threads end when their blocks have returned. Any thread; the pool must live for ever.
+  // Lets the threads end when their blocks have returned. Any thread may call it; afterwards
+  // nobody may destroy the pool.
   void retire();
 
   int workers() const { return static_cast<int>(workers_.size()); }
 
-  // Implement claim_block() and threads_in_job(), for a thread that runs a block of this pool's
-  // job.
+  // Implement claim_block(), threads_in_job() and threads_wanted() for a thread that runs a block
+  // of this pool's job.
   int32_t claim();
   int threads_inside() const;
   int threads_wanted() const;
 
  private:
   void start_workers(int wanted);
-  void work(int index, uint32_t seen);
+  void work(uint32_t seen);
   uint64_t wait_for_job(uint32_t seen);
   bool spin_for_job(uint32_t seen, uint64_t* state);
   void take_blocks();

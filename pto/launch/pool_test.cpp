@@ -95,6 +95,18 @@ TEST(Pool, blocks_run_at_the_same_time) {
   }
 }
 
+TEST(Pool, a_small_job_wakes_a_worker_that_may_join_it) {
+  Pool pool(4, 0);
+  Count count(64);
+  bool taken = false;
+  pool.run(64, 4, Count::add, &count, &taken);
+  for (int round = 0; round < 8; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // all park, in any order
+    Meeting meeting;
+    EXPECT_EQ(pool.run(2, 2, Meeting::meet, &meeting, &taken), 0);
+  }
+}
+
 TEST(Pool, a_slow_worker_is_waited_for) {
   struct Slow {
     Meeting meeting;

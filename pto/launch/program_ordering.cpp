@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_sort (abi/program.h): sorts rows by integers that are in the order of the elements. Each
-// stands beside its position, so that no two are equal and any sort keeps the order of equal ones.
-// Where few elements of a row are wanted, a sample tells a limit, and those within it are sorted.
+// pto_sort (abi/program.h): sorts rows by integer keys that have the order of the elements. Each
+// key stands beside its position, so no two entries are equal and any sort keeps the order of equal
+// elements. Where the caller wants few elements of a row, a sample of the row gives a limit, and
+// only elements within it are sorted.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -77,8 +78,8 @@ Entry* sort_by_bytes(Entry* from, Entry* to, int64_t count, int key_bytes) {
   return from;
 }
 
-// Collects the entries of the `most` least keys, and few others: those within a limit that a sample
-// of the keys tells, or all where it was too low. Returns how many they are.
+// Collects the entries of the `most` least keys and few others: those within a limit that a sample
+// of the keys gives, or all where that limit was too low. Returns their number.
 template <class U, class Entry, class Key>
 int64_t collect_least(const Key& key, int64_t size, int64_t most, Entry* entries) {
   U* const sample = reinterpret_cast<U*>(entries);

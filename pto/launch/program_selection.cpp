@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index says.
+// pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index holds.
 //
-// Positions are checked first, and become i64 in row-major order. A walk then goes over the
-// elements that they name: rows that one position names as a whole are copied at once.
+// Positions checks the index first and holds it as i64 in row-major order. A Walk then visits the
+// elements that the positions name, and copies at once a row that one position names as a whole.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "pto/abi/program.h"
@@ -20,6 +21,7 @@ namespace {
 using Sizes = std::array<int64_t, PTO_MAX_RANK>;
 
 // Cuts [0, count) into blocks and runs f(block, first, last), on other threads where that pays.
+// Throws std::bad_alloc where a block found no memory.
 template <class F>
 void for_blocks(int64_t count, int64_t bytes, int32_t threads, const F& f) {
   struct Job {
@@ -27,7 +29,7 @@ void for_blocks(int64_t count, int64_t bytes, int32_t threads, const F& f) {
     int64_t count;
     int32_t blocks;
   } job{f, count, threads > 1 ? pto_blocks_of(count, bytes) : 1};
-  pto_parallel(
+  const int32_t code = pto_parallel(
       job.blocks,
       [](void* self, int32_t block) -> int32_t {
         const Job& all = *static_cast<const Job*>(self);
@@ -35,6 +37,7 @@ void for_blocks(int64_t count, int64_t bytes, int32_t threads, const F& f) {
         return 0;
       },
       &job);
+  if (code != 0) throw std::bad_alloc();
 }
 
 // Calls f with a pointer of the type of an index.
@@ -413,7 +416,8 @@ void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads) {
 }
 
 int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
-                   const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t threads) {
+                   const pto_tensor* x, const pto_tensor* index, int32_t axis,
+                   int32_t threads) try {
   if (pto::count_of(*out) == 0) return 0;
   const int64_t size = x->sizes[axis];
   pto::Positions positions(*index, threads);
@@ -427,6 +431,8 @@ int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* 
     pto::gather(walk, static_cast<T>(out->data), static_cast<T>(x->data), threads);
   });
   return 0;
+} catch (const std::bad_alloc&) {
+  return pto_fail_memory(services, where, pto::count_of(*index) * 8);
 }
 
 pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index) {
@@ -459,7 +465,7 @@ int32_t pto_find_pages(pto_services* services, const char* where, const pto_tens
 
 int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
                     const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
-                    int32_t threads) {
+                    int32_t threads) try {
   if (pto::count_of(*part) == 0) return 0;
   const int64_t size = out->sizes[axis];
   pto::Positions positions(*index, threads);
@@ -478,4 +484,6 @@ int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor*
     pto::scatter(walk, static_cast<T>(out->data), static_cast<T>(part->data), threads);
   });
   return 0;
+} catch (const std::bad_alloc&) {
+  return pto_fail_memory(services, where, pto::count_of(*index) * 8);
 }

@@ -167,6 +167,10 @@ TEST(Program, refuses_what_exceeds_64_bits_or_is_negative) {
   const Program bytes(one_launch({f32("x", {s0})}, {f32("y", {s0, s0})}, s0, s0), {record},
                       nullptr);
   EXPECT_THAT(error_of(bytes, {Argument({big})}), HasSubstr("more than 2^63 bytes"));
+  ProgramSpec spec = one_launch({f32("x", {s0})}, {f32("y", {s0})}, s0, s0);
+  spec.temporaries.assign(4, f32("t", {s0, s0}));  // 2^62 bytes each: all together wrap to 0
+  const Program temporaries(spec, {record}, nullptr);
+  EXPECT_THAT(error_of(temporaries, {Argument({big >> 10})}), HasSubstr("more than 2^63 bytes"));
   const Program negative(one_launch({f32("x", {s0})}, {f32("y", {s0 - 4})}, s0, s0), {record},
                          nullptr);
   EXPECT_THAT(error_of(negative, {Argument({3})}), HasSubstr("would be -1"));

@@ -11,9 +11,10 @@
 // none for a statement: a program has its own recorded form (codegen/print_program.hpp). A span
 // costs two readings of the clock.
 //
-// Invariant: a span takes its place when it begins. So the spans of a lane stand in that order,
-// those around a span that has a place have one, and those of a lane nest or follow each other.
-// `totals` count all of them, with a place or without.
+// Invariant: a span takes its place in the lane when it begins. The spans of a lane are therefore
+// in the order of their beginnings, and a span that has a place has one for every span around it.
+// Spans of a lane nest or follow each other. totals() counts also the spans that found no place,
+// but none that begins inside 64 others.
 // Thread safety: the calling thread starts and stops; a lane belongs to its thread meanwhile.
 #pragma once
 
@@ -124,10 +125,10 @@ class Recording {
   void start();
   void stop();
 
-  // The calling thread's is the first; the others have those of the threads that took part.
+  // The first lane is the calling thread's; each other thread that took part has one more.
   const std::deque<RecordLane>& lanes() const { return lanes_; }
   RecordLane& lane_of_this_thread();
-  int threads() const { return threads_; }  // that the calling thread might use
+  int threads() const { return threads_; }  // num_threads() of the calling thread at start()
 
  private:
   const int32_t statements_;

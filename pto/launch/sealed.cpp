@@ -139,7 +139,7 @@ class Reader {
     for (T& value : values) take(value);
   }
 
-  // Reads the number of elements that take at least so many bytes each.
+  // Reads a number of elements that take at least `bytes` bytes each.
   size_t length(size_t bytes) {
     size_t length = 0;
     take(length);

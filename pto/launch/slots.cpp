@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the public form: packs a block's arguments into slots; implements abi/host.h.
+// Kernels of the public form kernel_entry(int64_t*): packs a block's arguments into slots;
+// implements that part of abi/host.h.
 #include <string>
 
 #include "pto/abi/host.h"

@@ -20,7 +20,8 @@
 // and where other processes share the memory. Outside launches a wait blocks its thread, at most
 // kOutside_ms.
 //
-// Invariant: a fiber stays on its thread. State that waits concern changes under mutex().
+// Invariant: a fiber stays on its thread. The state that a condition reads changes under mutex(),
+// except where the condition waits in memory().
 // Thread safety: any thread.
 #pragma once
 

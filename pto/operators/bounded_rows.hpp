@@ -42,7 +42,8 @@ class BoundedRows {
     }
   }
 
-  // bound_of(output): the number of rows that fit the output's memory.
+  // Checks the kernel's numbers and passes them to the caller's narrow(). bound_of(output) returns
+  // the number of rows that fit the output's memory. Throws pto::Error for a number beyond it.
   template <class BoundOf>
   void report(BoundOf bound_of) const {
     each([&](int32_t output, int64_t rows) { check(output, rows, bound_of(output)); });

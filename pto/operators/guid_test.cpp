@@ -152,4 +152,20 @@ TEST(Guid, a_tensor_without_memory_is_refused) {
   EXPECT_THAT(call.run("guid_test_exact"), HasSubstr("tensor 1 has no memory"));
 }
 
+TEST(Guid, top_k_refuses_outputs_with_other_axes_than_its_input) {
+  float x[] = {1, 3, 2, 6, 5, 4}, values[4];
+  int64_t indices[4];
+  const int64_t sizes[] = {2, 3}, strides[] = {3, 1};
+  const int64_t out_sizes[] = {4, 2}, out_strides[] = {1, 1};  // the 2, k, is no size of one axis
+  const pto_tensor_ref tensors[] = {
+      {x, sizes, strides, 2, static_cast<int32_t>(DType::F32)},
+      {values, out_sizes, out_strides, 1, static_cast<int32_t>(DType::F32)},
+      {indices, out_sizes, out_strides, 1, static_cast<int32_t>(DType::I64)}};
+  const uint32_t params[] = {2, 0, 0};  // k, axis, smallest
+  const pto_guid_call call{"topk", "test", tensors,       1,      3, nullptr,
+                           0,      params, sizeof params, nullptr};
+  EXPECT_NE(pto_guid_run(&call), 0);
+  EXPECT_THAT(pto_operator_error(), HasSubstr("the sizes of its outputs do not fit"));
+}
+
 }  // namespace pto::guid_test

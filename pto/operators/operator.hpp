@@ -5,9 +5,8 @@
 //     operator_at(index).plain.schema;     // its text; pto_operator_at(index) is &plain
 //
 // Invariant: an operator is complete before the registry shows it, and never moves.
-// Thread safety: immutable from then on, except `last_kernel`, `last_plan` and, where a definition
-// is replaced (renew_operator), `kernels_owner`, which any thread may
-// use.
+// Thread safety: immutable from then on, except `kernels_owner` (renew_operator() changes it),
+// `last_kernel` and `last_plan`, which any thread may use.
 #pragma once
 
 #include <atomic>
@@ -28,7 +27,8 @@ struct Operator {
   Providers native;
   pto_operator plain{};
 
-  // In the kernel table, and of the shapes that are kept; another one after a new definition.
+  // The owner of its kernels in the kernel table, and a part of the keys of its kept shapes. A new
+  // definition gets another owner.
   std::atomic<uint64_t> kernels_owner = 0;
   LastKernel last_kernel;
   std::atomic<const GradientPlan*> last_plan = nullptr;

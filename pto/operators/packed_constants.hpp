@@ -10,8 +10,8 @@
 //
 //     const ScopedWeightOwners owners(call, owner_of, this);   // around pto_operator_run(&call)
 //
-// They are those of weights.hpp, with its rules: a constant is packed when it is seen again
-// unchanged. One that the program writes, or whose owner nobody knows, is not.
+// The copies follow the rules of weights.hpp: a constant is packed when a call sees it again
+// unchanged. A constant that the program writes, or whose owner nobody knows, is not packed.
 // Thread safety: belongs to one call.
 #pragma once
 #include <cstddef>

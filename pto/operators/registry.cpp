@@ -137,7 +137,6 @@ int define_operator(const OperatorDefinition& definition) {
 void renew_operator(int index) {
   Operator& one = entry(index);
   one.kernels_owner = kernel_table().new_owner(one.schema.name);
-  one.last_kernel.forget();
 }
 
 void set_providers(Providers providers) {

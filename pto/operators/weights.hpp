@@ -101,7 +101,7 @@ std::shared_ptr<const PackedWeight> packed_weight(const WeightPacker& packer,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner);
 
-// Does the same for a matrix and a product of so many rows. `run` runs the operator that packs.
+// Does the same for a matrix and a product of `rows` rows. `run` runs the operator that packs.
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner, int64_t rows,

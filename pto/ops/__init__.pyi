@@ -244,10 +244,10 @@ def quantize_rows(x: Any, *, rotation: int = ..., out: Any = ...) -> Any:
     """Each row as bytes from -127 to 127 times a scale of its own, for scaled_matmul.
 
     The scale is the largest magnitude / 127, f32, with x's axes but the last: NaN where a number is
-    not finite, 0 where it would be subnormal. With a rotation of 16, 32, 64 or 128, which divides
-    the row, runs of so many numbers are multiplied by Hadamard's matrix over its root first: an
-    outlier becomes many small numbers, and rows of less error. If both factors of scaled_matmul
-    have one rotation, the product is that of x itself, since the matrix is orthogonal.
+    not finite, 0 where it would be subnormal. With a rotation r of 16, 32, 64 or 128, which divides
+    the row, Hadamard's matrix of order r over sqrt(r) first multiplies each run of r numbers: an
+    outlier becomes many small numbers, so the error of its row is smaller. If both factors of
+    scaled_matmul have one rotation, the product is that of x itself: the matrix is orthogonal.
     """
 
 def relu(x: Any, *, out: Any = ...) -> Any:

@@ -148,8 +148,10 @@ Sum* scratch(const KernelArguments& in, int64_t count) {
 }
 constexpr const char* kNoMemory = "conv2d: no memory for a part of the result";
 constexpr const char* kTooLarge =
-    "conv2d: a size is above 2147483647\nsizes of one product have 32 bits: the filters of a group "
-    "and the elements of one\nuse more groups or smaller filters";
+    "conv2d: a size is above 2147483647\nsizes of one product have 32 bits: the filters of a "
+    "group, "
+    "the elements of one and, of gradients, the pixels of the result\nuse more groups, smaller "
+    "filters or smaller images";
 
 }  // namespace
 
@@ -166,7 +168,6 @@ class Forward {
   static constexpr int64_t kFewPixels = 512;   // of an image
   static constexpr int64_t kRowsAtOnce = 512;  // of a product whose sums lie apart
   static constexpr int64_t kColumnsStep = 32;  // whole tiles of libpto's loops
-  static constexpr int64_t kSizeMax = INT32_MAX;
 
  public:
   Forward(const KernelArguments& in, const Convolution& c, const Pair* pairs, int n_pairs,
@@ -198,7 +199,7 @@ class Forward {
 
   int32_t run() {
     const int64_t rows = c_.group_filters(), cols = (joins_ ? c_.images : 1) * c_.pixels();
-    if (std::max(rows, c_.k()) > kSizeMax) return in_.fail(kTooLarge);
+    if (std::max(rows, c_.k()) > INT32_MAX) return in_.fail(kTooLarge);
     if (has_sums()) {
       sums_ = scratch(in_, std::min(rows, kRowsAtOnce) * std::min(cols, kStrip + kColumnsStep));
       if (!sums_) return in_.fail(kNoMemory);
@@ -314,12 +315,18 @@ PTO_OPERATOR_KERNEL(conv2d) {
 
 namespace {
 
+// Tells whether the products of the gradients have sizes of 32 bits.
+bool fits_products(const Convolution& c) {
+  return std::max({c.pixels(), c.k(), c.group_filters()}) <= INT32_MAX;
+}
+
 // Computes d_x of some channels of one image: adds their rows of d_columns where the pixels came
 // from.
 int32_t input_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
                        const Element* weight, Element* d_x) {
+  if (!fits_products(c)) return in.fail(kTooLarge);
   const int64_t window = c.filter_h * c.filter_w, k = c.k(), o = c.group_filters();
-  // Takes so many channels an item that a product has about 64 rows.
+  // An item takes as many channels as give its product about 64 rows.
   const int64_t fitting = (63 + window) / std::max<int64_t>(window, 1);
   const int64_t chunk = std::max<int64_t>(std::min(fitting, c.depth), 1);
   const int64_t chunks = (c.depth + chunk - 1) / chunk, plane = c.height * c.width;
@@ -355,6 +362,7 @@ int32_t input_gradient(const KernelArguments& in, const Convolution& c, const El
 // Computes d_weight of some filter elements of one group, image by image.
 int32_t weight_gradient(const KernelArguments& in, const Convolution& c, const Element* d_result,
                         const Element* x, Element* d_weight) {
+  if (!fits_products(c)) return in.fail(kTooLarge);
   const int64_t k = c.k(), o = c.group_filters();
   const int64_t chunk = std::max<int64_t>(std::min<int64_t>(64, k), 1);
   const int64_t chunks = (k + chunk - 1) / chunk;

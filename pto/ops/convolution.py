@@ -146,7 +146,7 @@ class Conv2d:
     def infer(x, weight, bias, stride, padding, dilation, groups):
         checked(x, weight, stride, padding, dilation, groups)
         if bias is not None:
-            require_equal(math.prod(bias.shape), weight.shape[0], "bias and filters")
+            require_shape(bias, weight.shape[:1], "bias and filters")
         return result_of(x, weight, stride, padding, dilation)
 
     def work(x, weight, bias, stride, padding, dilation, groups):

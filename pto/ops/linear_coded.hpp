@@ -56,6 +56,7 @@ struct Coded {
   }
 };
 
+// Reads the argument "weight", codes of this type.
 template <class Named>
 Coded coded(const Named& in, int type) {
   const pto_tensor& weight = in.tensor("weight"_arg);
@@ -66,7 +67,7 @@ Coded coded(const Named& in, int type) {
   found.depth = weight.sizes[1] * (type == PTO_MATMUL_I8 ? 1 : 2);
   return found;
 }
-// A weight of `outputs` rows that is there only packed.
+// Describes a weight of `outputs` rows of which there is only the packed copy.
 template <class Named>
 Coded coded_elsewhere(const Named& in, int type) {
   const pto_tensor& x = in.tensor("x"_arg);

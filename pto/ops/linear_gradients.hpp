@@ -8,10 +8,11 @@
 //     all.d_x = in.data("d_x"_arg);            // what stays null is not computed
 //     return all.run();
 //
-// d_weight and d_bias without the scales. A part of d_x needs some rows of d, one of d_weight some
-// columns; with an activation each computes them again. Sums of f16 and bf16 stay in f32 and round
-// once. A weight has `cols` and `depth`, its outputs and inputs; it gives b: some of its outputs to
-// multiply x by, or itself turned to multiply d by; and it says `scale(output)`.
+// The d of d_weight and d_bias lacks the scales. A part of d_x needs some rows of d, a part of
+// d_weight some columns; with an activation each part computes them again. Sums of f16 and bf16
+// stay in f32 and round once. A Weight has `cols`, its outputs, and `depth`, its inputs. Its give()
+// sets the b of a job to some of its outputs, as x needs it, give_turned() to all of it, as d needs
+// it; scale() returns the scale of an output.
 //
 // Thread safety: pure functions on the caller's memory.
 #pragma once
@@ -67,11 +68,7 @@ class Gradients {
   bool has_bias() const { return bias_; }
 
   int32_t run() {
-    if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) {
-      return in_.fail(
-          "linear: a size is above 2147483647\nsizes of one product have 32 bits\n"
-          "split the tensors");
-    }
+    if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) return in_.fail(kTooLarge);
     const int64_t rows =
         std::clamp(quotient_up(x_.count, in_.threads()), kPart, std::max(kPart, Weight::kRows));
     const int64_t slopes = std::max(rows * cols_, kPart * kRowsAtOnce);
@@ -103,7 +100,7 @@ class Gradients {
     return d;
   }
 
-  // Calls f with a part of d as a matrix; with the outputs' scales or without.
+  // Calls f with a part of d as a matrix, times the outputs' scales if `is_scaled`.
   template <class F>
   void with_slopes(const Part& part, bool is_scaled, F f) const {
     const Matrix<const Element> d = d_result(part.row, part.col);

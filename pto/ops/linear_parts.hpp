@@ -16,10 +16,6 @@ constexpr int64_t kHeight = 96;             // rows of a part: those of a block 
 constexpr int64_t kHighest = 10 * kHeight;  // of parts that are one
 constexpr int64_t kNarrowest = 96, kPartsWanted = 8;
 
-constexpr char kTooLarge[] =
-    "linear: a size is above 2147483647\nsizes of one product have 32 bits\nsplit "
-    "the "
-    "tensors";
 constexpr char kTooLargeAPart[] = "linear: a part of the result has more elements than it may have";
 
 // Cuts a result into parts, the least that a thread takes. Parts of a thread that lie beside each

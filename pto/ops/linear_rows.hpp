@@ -22,6 +22,8 @@ namespace {
 using namespace pto;
 
 constexpr int64_t kSizeMax = INT32_MAX;
+constexpr char kTooLarge[] =
+    "linear: a size is above 2147483647\nsizes of one product have 32 bits\nsplit the tensors";
 
 template <class T>
 using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;

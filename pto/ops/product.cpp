@@ -137,7 +137,12 @@ class Product {
     const MatrixCut cut(batches, out_.rows, out_.cols, in_.threads());
     const int64_t parts = cut.count();
     const auto [first, last] = in_.items(batches * parts);
-    for (int64_t item = first; item < last; ++item) multiply(item / parts, cut.part(item % parts));
+    for (int64_t item = first; item < last; ++item) {
+      if (!multiply(item / parts, cut.part(item % parts)))
+        return in_.fail(
+            "matmul: no memory for a part of the result\nsums of f16 and bf16 are f32 until they "
+            "round\nfree memory, or multiply fewer rows at once");
+    }
     return 0;
   }
 
@@ -193,18 +198,22 @@ class Product {
     return found;
   }
 
-  void multiply(int64_t batch, const Rectangle& part) {
-    if (part.rows == 0 || part.cols == 0) return;
+  // Writes a part of one matrix of the result; false: there is no memory for its sums.
+  bool multiply(int64_t batch, const Rectangle& part) {
+    if (part.rows == 0 || part.cols == 0) return true;
     if constexpr (kIsNarrow) {
-      if (multiply_rounding(batch, part)) return;
+      if (multiply_rounding(batch, part)) return true;
       const int64_t height = std::min<int64_t>(part.rows, 1024), width = kNarrowSums / height;
       for (int64_t row = 0; row < part.rows; row += height)
-        for (int64_t col = 0; col < part.cols; col += width)
-          multiply_narrow(batch, {part.row + row, std::min(height, part.rows - row), part.col + col,
-                                  std::min(width, part.cols - col)});
+        for (int64_t col = 0; col < part.cols; col += width) {
+          if (!multiply_narrow(batch, {part.row + row, std::min(height, part.rows - row),
+                                       part.col + col, std::min(width, part.cols - col)}))
+            return false;
+        }
     } else {
       multiply_into(result_at(batch, part), batch, part);
     }
+    return true;
   }
   Matrix<Element> result_at(int64_t batch, const Rectangle& part) const {
     Matrix<Element> result = out_.matrix;
@@ -222,9 +231,10 @@ class Product {
     return true;
   }
 
-  void multiply_narrow(int64_t batch, const Rectangle& part) {
+  bool multiply_narrow(int64_t batch, const Rectangle& part) {
     const Matrix<Element> result = result_at(batch, part);
     const Matrix<Sum> sums = {sums_of(part), part.cols, 1};
+    if (!sums.data) return false;
     multiply_into(sums, batch, part);
     for (int64_t i = 0; i < part.rows; ++i) {
       int64_t j = 0;
@@ -235,6 +245,7 @@ class Product {
       }
       for (; j < part.cols; ++j) *result.at(i, j) = Element(*sums.at(i, j));
     }
+    return true;
   }
 
   Sum* sums_of(const Rectangle& part) {
@@ -244,7 +255,6 @@ class Product {
       sums_ = static_cast<Sum*>(pto_malloc(bytes));
       sums_bytes_ = sums_ ? bytes : 0;
     }
-    if (!sums_) __builtin_trap();
     return sums_;
   }
 

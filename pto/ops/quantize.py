@@ -83,7 +83,7 @@ ROTATIONS = (0, 16, 32, 64, 128)
 
 
 def rotate(x: np.ndarray, rotation: int) -> np.ndarray:
-    """Each run of so many elements of the last axis times Hadamard's matrix over its root."""
+    """Each run of `rotation` elements of the last axis times Hadamard's matrix / sqrt(rotation)."""
     runs = x.reshape(*x.shape[:-1], x.shape[-1] // rotation, rotation)
     lanes = np.arange(rotation)
     odd = sum((lanes[:, None] & lanes) >> bit & 1 for bit in range(8)) % 2
@@ -95,10 +95,10 @@ class QuantizeRows:
     """Each row as bytes from -127 to 127 times a scale of its own, for scaled_matmul.
 
     The scale is the largest magnitude / 127, f32, with x's axes but the last: NaN where a number is
-    not finite, 0 where it would be subnormal. With a rotation of 16, 32, 64 or 128, which divides
-    the row, runs of so many numbers are multiplied by Hadamard's matrix over its root first: an
-    outlier becomes many small numbers, and rows of less error. If both factors of scaled_matmul
-    have one rotation, the product is that of x itself, since the matrix is orthogonal.
+    not finite, 0 where it would be subnormal. With a rotation r of 16, 32, 64 or 128, which divides
+    the row, Hadamard's matrix of order r over sqrt(r) first multiplies each run of r numbers: an
+    outlier becomes many small numbers, so the error of its row is smaller. If both factors of
+    scaled_matmul have one rotation, the product is that of x itself: the matrix is orthogonal.
     """
 
     types = "(T) -> (i8, f32) where T: f32 f16 bf16"
@@ -111,7 +111,7 @@ class QuantizeRows:
         if rotation not in ROTATIONS:
             raise InvalidValue(
                 f"quantize_rows: rotation is {rotation}",
-                "so many numbers of a row are rotated together",
+                "rotation is how many numbers of a row are rotated together",
                 f"pass {', '.join(map(str, ROTATIONS[:-1]))} or {ROTATIONS[-1]}",
             )
         if rotation:

@@ -37,7 +37,7 @@ from pto.tasks.tracing import Tracing
 _OPTIONS = {"platform": "cpu", "device": 0, "workers": 0, "window": 4096, "checker": False}
 _WORKERS_MOST, _WINDOW_MOST = 1024, 2**20
 _QUEUES_MOST = 4 << 30  # bytes
-_DEADLINE_MOST_S = 1e12
+_DEADLINE_MOST_S = 1e9  # 31 years: the engines count 64-bit nanoseconds
 _COMPILED = ("orch", "kernels", "orch_func", "include_dirs", "flags", "cache_dir", "signature",
              "runtime", "orch_source", "kernel_sources")  # fmt: skip
 
@@ -211,7 +211,7 @@ class ChipRuntime(Runtime):
             counts = _core.run_chip(
                 program, core, self._workers, self._window, seconds, trace.path, trace.level
             )
-            return Report(**self._tracing.keep(name, counts)), None
+            return Report(**self._tracing.keep(name, counts, trace)), None
 
         return work
 
@@ -236,8 +236,8 @@ def checked_deadline(deadline: float | None) -> float:
     is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
     if not is_number or not 0 < deadline < _DEADLINE_MOST_S:
         raise InvalidValue(
-            f"deadline is {deadline!r}", "a deadline counts seconds from the start of the run",
-            "pass a number above 0, or None for no deadline",
+            f"deadline is {deadline!r:.60}", "a deadline counts seconds from the start of the run",
+            f"pass a number above 0 and below {_DEADLINE_MOST_S:g}, or None for no deadline",
         )  # fmt: skip
     return float(deadline)
 

@@ -45,7 +45,7 @@ def read_object(path: str | os.PathLike) -> ElfObject:
             "a source that ends in .o or .so is a compiled one",
             f"check it; the working folder is {working_folder_name()}",
         ) from None  # fmt: skip
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a NUL in the name
         raise Failure(
             f"the object {path} cannot be read: {error}", "pto puts its bytes into the package",
             "check what the path names",

@@ -58,7 +58,7 @@ class CapturedGraph:
 
         def work() -> tuple[Report, None]:
             counts = self._replay(core, self._workers, trace)
-            return Report(**self._tracing.keep(self.name, counts)), None
+            return Report(**self._tracing.keep(self.name, counts, trace)), None
 
         self._execute(self.name, work)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pto.errors import Failure, InvalidValue, UnknownName
+from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.tasks.arguments import Arg, ParamType, TensorHandle, check_arg
 from pto.tasks.package import CompiledPackage
 from pto.tasks.shared import PrivateCopies
@@ -175,8 +175,7 @@ class Context:
     ) -> Node:
         """A task that is done when the comparison of the first element with the value holds."""
         self._check()
-        core = [self._copies.core(Arg.input(element))]
-        ids = [node.id for node in after]
+        core, ids = [self._copies.core(Arg.input(element))], self._ids_of(after)
         return self._node(self._enter_gate(core, compare, value, ids, self._site(depth)))
 
     # --- inside ----------------------------------------------------------------------------------
@@ -201,7 +200,7 @@ class Context:
 
     def _submit(self, kernel: HostKernel, members: list, after: Sequence[Node], site: str) -> Node:
         self._check()
-        ids = [node.id for node in after] if after else []
+        ids = self._ids_of(after)
         placed = [(self._place(chip), _checked(kernel, args)) for chip, args in members]
         core = [(place, [arg.as_core() for arg in args]) for place, args in placed]
         task = self._enter(kernel, core, ids, site)
@@ -226,6 +225,19 @@ class Context:
 
     def _enter_gate(self, *gate: Any) -> int:
         return self._engine.submit_gate(*gate)
+
+    def _ids_of(self, after: Sequence[Node]) -> list[int]:
+        if not after:
+            return []
+        nodes = list(after) if hasattr(after, "__iter__") else [after]
+        strangers = [one for one in nodes if not isinstance(one, Node) or one._context is not self]
+        if strangers:
+            raise InvalidType(
+                f"after: {strangers[0]!r:.60} is no task of this run",
+                "after lists tasks that must end first",
+                "pass a list of what submit() has returned in this run",
+            )
+        return [node.id for node in nodes]
 
     @staticmethod
     def _site(depth: int) -> str:

@@ -190,7 +190,7 @@ class HostRuntime(Runtime):
         def work() -> tuple[None, None]:
             trace = self._tracing.request()
             replay(lambda: self._engine.begin(seconds, trace.path, trace.level),
-                   lambda: self._tracing.keep(name, self._engine.end()))  # fmt: skip
+                   lambda: self._tracing.keep(name, self._engine.end(), trace))  # fmt: skip
             return None, None
 
         return work
@@ -262,7 +262,7 @@ class HostRuntime(Runtime):
         context.end()
         while counts is None:
             try:
-                counts = self._tracing.keep(name, self._engine.end())
+                counts = self._tracing.keep(name, self._engine.end(), trace)
             except Failure as failure:
                 counts = {}
                 if raised is None or isinstance(raised, DeadlinePassed | type(failure)):

@@ -198,10 +198,10 @@ def _tiling(where: str, given: Any) -> bytes:
     path = Path(given).expanduser()
     try:
         return path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a NUL in the name
         kind = MissingFile if isinstance(error, FileNotFoundError) else Failure
         raise kind(
-            f"{where}: the tiling {path} cannot be read: {error.strerror}",
+            f"{where}: the tiling {path} cannot be read: {error}",
             "pto puts the bytes of the file into the package", "correct the path, or pass bytes",
         ) from None  # fmt: skip
 

@@ -66,7 +66,10 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has ended, at most `timeout` seconds; whether it has."""
-        return self._has_ended.wait(_checked_timeout(timeout))
+        seconds = _checked_timeout(timeout)
+        if seconds is None and not self.done:
+            self._queue.check_may_wait()
+        return self._has_ended.wait(seconds)
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits and returns what the orchestration returned.
@@ -119,6 +122,7 @@ class RunQueue:
         self._runs: deque[Run] = deque()
         self._background: set[Run] = set()
         self._active: Run | RunQueue | None = None  # the queue itself: a run that never waited
+        self._performer = 0  # the thread that performs the active run
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -126,8 +130,10 @@ class RunQueue:
         """Does the work on the calling thread when its turn comes; returns its value."""
         with self._changed:
             self.check_open()
+            self.check_may_wait()
             is_alone = not self._runs and self._active is None
-            self._active = self if is_alone else self._active
+            if is_alone:
+                self._active, self._performer = self, threading.get_ident()
         if not is_alone:
             run = Run(name, work, self)
             self._execute_later(run)
@@ -136,7 +142,7 @@ class RunQueue:
             return work()[1]
         finally:
             with self._changed:
-                self._active = None
+                self._active, self._performer = None, 0
                 self._changed.notify_all()
 
     def _execute_later(self, run: Run) -> None:
@@ -157,9 +163,15 @@ class RunQueue:
         with self._changed:
             self._enter(run)
             self._background.add(run)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._drain, name="pto-runs")
-                self._thread.start()
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._drain, name="pto-runs")
+            try:
+                thread.start()
+            except BaseException as error:
+                self._leave(run, error)
+                raise
+            self._thread = thread
 
     def cancel(self, run: Run) -> bool:
         error = Failure(f"run {run.name!r} was cancelled", "cancel() came before its turn")
@@ -172,6 +184,7 @@ class RunQueue:
     def close(self) -> None:
         """Ends runs that have not begun, waits for the others, refuses new ones. May come again."""
         with self._changed:
+            self.check_may_wait()
             self._is_closed = True
             for run in [r for r in self._runs if r is not self._active]:
                 self._leave(run, closed_error(f"run {run.name!r} has not begun"))
@@ -180,6 +193,15 @@ class RunQueue:
     def check_open(self) -> None:
         if self._is_closed:
             raise closed_error("nothing runs on it any more")
+
+    def check_may_wait(self) -> None:
+        """Raises Failure in an orchestration of the active run, which ends only after this call."""
+        if self._performer == threading.get_ident():
+            raise Failure(
+                "an orchestration waits for another run of its runtime, or closes it",
+                "runs of a runtime take turns, so the other begins when this one has ended",
+                "call the other orchestration as a function, or wait when run() has returned",
+            )
 
     def _enter(self, run: Run) -> None:
         with self._changed:
@@ -190,7 +212,8 @@ class RunQueue:
         with self._changed:
             self._runs.remove(run)
             self._background.discard(run)
-            self._active = None if self._active is run else self._active
+            if self._active is run:
+                self._active, self._performer = None, 0
             run.end(error)
             self._changed.notify_all()
 
@@ -198,6 +221,7 @@ class RunQueue:
         return self._active is None and self._runs[0] is run
 
     def _perform(self, run: Run) -> None:
+        self._performer = threading.get_ident()
         try:
             run.perform()
         finally:

@@ -12,7 +12,6 @@ of, so that overlapping views still overlap; what tasks wrote is copied back.
 """
 
 import ctypes
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +21,7 @@ import numpy
 from pto.errors import InvalidType, InvalidValue
 from pto.tasks.arguments import Arg, ParamType, TensorHandle, as_numpy, check_storage
 
-_MOST_ELEMENTS = 2**62
+_MOST_BYTES = 2**63 - 1
 
 
 class SharedMemory:
@@ -33,16 +32,18 @@ class SharedMemory:
 
     def alloc(self, shape: Sequence[int], dtype: str = "float32") -> TensorHandle:
         """A new tensor of zeros."""
-        dims = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(type(n) is not int or n < 0 for n in dims) or math.prod(dims) > _MOST_ELEMENTS:
+        dims = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+        handle = None
+        if all(type(n) is int and n >= 0 for n in dims):
+            handle = TensorHandle(dims, str(dtype).rpartition(".")[2])
+        if handle is None or handle.nbytes > _MOST_BYTES:
             raise InvalidValue(
-                f"alloc: the shape is {shape!r}",
-            "sizes are whole numbers of at least 0, and their product fits 63 bits",
-            "pass a tuple of ints",
-            )  # fmt: skip
-        handle = TensorHandle(dims, str(dtype).rpartition(".")[2])
-        data = self.engine.allocate(handle.nbytes)
-        handle.data = data.view(_numpy_type(handle.dtype)).reshape(dims)
+                f"alloc: the shape is {shape!r:.60}",
+                "sizes are whole numbers of at least 0, and the bytes of all elements fit 63 bits",
+                "pass a tuple of ints",
+            )
+        element = _numpy_type(handle.dtype)
+        handle.data = self.engine.allocate(handle.nbytes).view(element).reshape(dims)
         handle.memory = self
         return handle
 
@@ -174,7 +175,14 @@ def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
 
 def _numpy_type(name: str) -> Any:
     if name != "bfloat16":
-        return numpy.dtype(name)
+        element = numpy.dtype(name)
+        if element.hasobject or element.itemsize == 0:
+            raise InvalidType(
+                f"alloc: the element type is {name!r:.60}",
+                "tasks of other processes read numbers where they lie",
+                'pass a type of numbers, such as "float32"',
+            )
+        return element
     try:
         import ml_dtypes
     except ModuleNotFoundError:

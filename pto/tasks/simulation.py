@@ -20,7 +20,7 @@ _MOST_CORES = 1024
 
 @dataclass(frozen=True)
 class SimulatedRun:
-    """The run on so many cores; `critical_s` is the longest chain of tasks, a lower bound."""
+    """The run on `cores` cores; `critical_s`, the longest chain of tasks, is a lower bound."""
 
     program: str
     cores: int

@@ -55,11 +55,11 @@ class Tracing:
         """The request for a run that begins now."""
         return self._request
 
-    def keep(self, name: str, counts: dict[str, Any]) -> dict[str, Any]:
-        """Takes the trace out of what a run reports."""
+    def keep(self, name: str, counts: dict[str, Any], request: TraceRequest) -> dict[str, Any]:
+        """Takes the trace out of what a run with this request reports."""
         trace = counts.pop("trace", None)
         if trace is not None:
-            self._last = name, trace, self._request.path
+            self._last = name, trace, request.path
         return counts
 
     def report(self) -> TraceReport:

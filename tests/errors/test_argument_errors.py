@@ -170,6 +170,8 @@ def test_settings_refuse_what_they_cannot_take():
         pto.config.target = "sse"
     with pytest.raises(TypeError, match="config.dump is 3"):
         pto.config.dump = 3
+    with pytest.raises(ValueError, match="no text with a NUL in it"):
+        pto.config.cache_dir = "a\0b"
     with pytest.raises(TypeError, match="config.cxx is 3"):
         pto.config.cxx = 3
     with pytest.raises(AttributeError):

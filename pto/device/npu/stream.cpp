@@ -89,9 +89,14 @@ Stream::Stream(int device, int number, uint64_t submitted)
 
 void Stream::submit(std::unique_ptr<StreamKernel> kernel, Length length) {
   std::unique_lock lock(mutex_);
+  const bool runs_here = is_stopping_ || (length == Length::Short && queue_.empty() && !is_busy_);
+  if (!runs_here) {  // before it counts: nobody would run it where the system has no thread
+    if (!thread_.joinable()) thread_ = std::thread(&Stream::work, this);
+    queue_.push_back(std::move(kernel));
+  }
   ++submitted_;
   pending_.fetch_add(1, std::memory_order_relaxed);
-  if (is_stopping_ || (length == Length::Short && queue_.empty() && !is_busy_)) {
+  if (runs_here) {
     done_changed_.wait(lock, [this] { return !is_busy_ && queue_.empty(); });
     is_busy_ = true;
     holder_ = std::this_thread::get_id();
@@ -109,8 +114,6 @@ void Stream::submit(std::unique_ptr<StreamKernel> kernel, Length length) {
     if (thrown) std::rethrow_exception(thrown);
     return;
   }
-  queue_.push_back(std::move(kernel));
-  if (!thread_.joinable()) thread_ = std::thread(&Stream::work, this);
   const bool is_asleep = !is_busy_;
   lock.unlock();
   if (is_asleep) filled_.notify_one();

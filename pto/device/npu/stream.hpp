@@ -104,11 +104,11 @@ class Stream {
 // Says whether the calling thread runs a kernel of a stream; what that launches is part of it.
 bool runs_kernel();
 
-// Says what an error of a kernel is; null: what() says it.
+// Returns the text of a kernel's error; null: what() is the text.
 using TextOf = std::string (*)(const std::exception& error);
 
-// Called once before all else: makes the streams, which follow fork() and stop at exit. Throws if
-// PTO_NPU_DEVICES is malformed.
+// Makes the streams, which survive fork() and stop at exit; call it once, before all else. Throws
+// std::runtime_error if PTO_NPU_DEVICES is malformed.
 void make_streams(TextOf text_of = nullptr);
 
 int device_count();

@@ -56,8 +56,8 @@ struct TopKKernel {
     lines.count = lines.inner;
     for (int32_t i = 0; i < axis; ++i) lines.count *= x.sizes[i];
     const int64_t k = wanted.k;
-    if (k > lines.length || in.tensor(1).sizes[axis] != k || in.tensor(2).sizes[axis] != k ||
-        elements(in.tensor(1)) != lines.count * k || elements(in.tensor(2)) != lines.count * k) {
+    if (k > lines.length || in.tensor(1).rank != x.rank || in.tensor(1).sizes[axis] != k ||
+        elements(in.tensor(1)) != lines.count * k || !has_sizes_of(in.tensor(1), in.tensor(2))) {
       return in.fail(
           "k or the sizes of its outputs do not fit the tensor\n"
           "  why: k is at most the size of the axis, and the outputs have k in its place\n"

@@ -8,10 +8,10 @@
 namespace pto {
 namespace {
 
-// A worker is sent so many predecessors; a task with more waits here.
+// The most predecessors that a worker is sent with a task; a task with more waits here.
 constexpr size_t kFollowsMost = 1024;
 
-// Whether `later` may stand behind `earlier` in the queue of the only worker of both.
+// Says whether `later` may stand behind `earlier` in the queue of the only worker of both.
 bool may_stand_behind(const BookTask& later, const BookTask& earlier) {
   return earlier.parts.size() == 1 && later.parts.size() == 1 &&
          earlier.parts[0].worker == later.parts[0].worker && later.follows.size() < kFollowsMost;

@@ -112,7 +112,7 @@ class TaskBook {
   // The most tasks that a worker has been sent and has not answered. After its death the book sends
   // those again that it had not begun.
   static constexpr size_t kSentMost = 256;
-  // So long a group's part may go on after another has failed: it may be waiting for that one.
+  // The time for which a group's part may go on after another has failed: it may wait for that one.
   static constexpr uint64_t kGroupGrace_ns = 20'000'000;
 
   TaskBook(BookDriver& driver, std::vector<BookWorker> workers, size_t sent_most = kSentMost)

@@ -7,9 +7,9 @@
 namespace pto {
 namespace {
 
-// So many lives in a row may end before the worker is ready.
+// The most lives in a row that may end before the worker is ready.
 constexpr int kEarlyEndsMost = 3;
-// A task counts as the cause once so many workers have died when it was next.
+// The number of workers that must die with a task next in line before it counts as the cause.
 constexpr int kDeathsMost = 3;
 
 }  // namespace

@@ -160,9 +160,9 @@ struct TraceSummary {
   uint64_t duration_ns, busy_ns;     // of the run; of all workers together
   uint64_t critical_ns;              // the longest chain of tasks that follow each other
   std::vector<TaskId> critical;      // its tasks, in order
-  uint64_t idle_while_ready_ns;      // of workers that had nothing while a task was ready
+  uint64_t idle_while_ready_ns;      // idle times of workers while a task was ready
   uint64_t waited_ns;                // of tasks between being ready and their start
-  uint64_t starved_ns;               // of workers while no task was ready: all waited for others
+  uint64_t starved_ns;               // idle times of workers while no task was ready
   uint64_t tracing_ns;               // that records cost, of all workers together
   std::vector<KernelTotal> kernels;  // the busiest first
 };

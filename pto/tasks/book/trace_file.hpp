@@ -8,7 +8,7 @@
 //
 // Slices of a lane must nest or follow each other. Every function throws Error where the file
 // cannot be written; the destructor leaves nothing behind unless finish() was called. A path that
-// is no plain file, such as /dev/stdout, is written as it is.
+// is no plain file, such as /dev/stdout, is written directly.
 //
 // Invariant: until finish(), what stood at the path stays.
 // Thread safety: none; one thread writes.
@@ -20,7 +20,7 @@
 
 namespace pto {
 
-// Returns a text as JSON.
+// Returns a text as a JSON string; leaves control characters out.
 std::string quoted(const std::string& text);
 
 class TraceFile {
@@ -41,7 +41,7 @@ class TraceFile {
   [[noreturn]] void refuse();
 
   const std::string path_;
-  std::string place_, written_;  // where the file will lie and lies; equal for one as it is
+  std::string place_, written_;  // its final path, and that written to; equal if direct
   std::FILE* file_ = nullptr;
   size_t arrows_ = 0;
 };

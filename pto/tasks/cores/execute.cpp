@@ -242,8 +242,10 @@ int32_t Engine::call_kernel(TaskWorker& self, Task& task, int32_t block) {
   launch.blocks = args.blocks = task.blocks;
   args.services = &launch.services;
   const int32_t code = run_block(launch, block, args);
-  if (code != 0 || launch.has_failed.load(std::memory_order_relaxed) ||
-      launch.sync_if_any() != nullptr || launch.stores.load() != nullptr) {
+  // A kernel may leave a text and return 0; the next task must not find it.
+  if (code != 0 || launch.has_text.load(std::memory_order_relaxed) ||
+      launch.has_failed.load(std::memory_order_relaxed) || launch.sync_if_any() != nullptr ||
+      launch.stores.load() != nullptr) {
     if (code != 0 || launch.has_failed.load()) note_failure(self, task, launch.text.c_str());
     make_launch(self);
   }

@@ -22,7 +22,7 @@ namespace pto {
 uint8_t check_steps(std::span<const pto_step> steps, const Numbers& scalars);
 
 // Returns the value of checked steps: an int64, or the bits of a double. Throws Error for an
-// integer division by zero, and for an integer that a double cannot hold.
+// integer division by zero, and for an integer scalar that is read as a double and rounds.
 uint64_t evaluate(std::span<const pto_step> steps, const Numbers& scalars);
 
 }  // namespace pto

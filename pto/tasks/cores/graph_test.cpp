@@ -34,6 +34,9 @@ int32_t mix(const pto_args* args) {
   return 0;
 }
 int32_t fail_here(const pto_args* args) { return args->services->fail(args->services, "no luck"); }
+// Leaves a text and ends well all the same.
+int32_t text_alone(const pto_args* args) { return fail_here(args), 0; }
+int32_t five(const pto_args*) { return 5; }
 int32_t put_block(const pto_args* args) {
   static_cast<int64_t*>(args->tensors[0].data)[args->block] = args->blocks * 10 + args->block;
   return 0;
@@ -55,6 +58,8 @@ int32_t orchestrate(const pto_runtime_api* api, const pto_args* args) {
 const OrchestrationProgram kProgram{orchestrate,
                                     {{"mix", {mix, "mix"}},
                                      {"fail", {fail_here, "fail"}},
+                                     {"text", {text_alone, "text"}},
+                                     {"five", {five, "five"}},
                                      {"put", {put_block, "put"}},
                                      {"show", {show, "show"}}}};
 
@@ -270,6 +275,27 @@ TEST(TaskGraph, poisons_what_follows_a_failure_and_can_be_replayed_again) {
       }
       EXPECT_EQ(memory.values[0], x);
       EXPECT_NE(memory.values[64], y);
+    }
+  }
+}
+
+TEST(TaskGraph, tells_a_failure_without_the_text_of_an_earlier_task) {
+  g_body = [](Orchestration& o) {
+    o.submit("text", {});
+    o.submit("five", {});
+  };
+  RunOptions options;
+  options.workers = 1;
+  TaskGraph graph(kProgram, {}, {});
+  const std::function<void()> runs[] = {[&] { run_orchestration(kProgram, {}, {}, options); },
+                                        [&] { graph.replay({}, options); }};
+  for (const auto& run : runs) {
+    try {
+      run();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("task 2 (five)"));
+      EXPECT_THAT(error.what(), HasSubstr("the kernel returned 5"));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "pto/abi/limits.h"
+#include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/tasks/cores/live_tensors.hpp"
@@ -44,6 +45,11 @@ void check_submission_record(const pto_submission* s, const uint64_t* task) {
 }
 
 void check_condition(const pto_submission& s) {
+  if (!from_dlpack(s.condition->type_code, s.condition->type_bits))
+    fail({"a condition reads an element of type code " + std::to_string(s.condition->type_code) +
+              " and " + std::to_string(s.condition->type_bits) + " bits",
+          "a condition compares an integer or a floating-point number of pto::element",
+          "let a task write such a number, and compare that"});
   int64_t elements = 1;
   for (int32_t k = 0; k < s.condition->rank; ++k) elements *= s.condition->sizes[k];
   if (s.compare < PTO_IF_EQ || s.compare > PTO_IF_GE || elements < 1)

@@ -118,6 +118,11 @@ const std::vector<Spoilt> kSpoilt = {
        s.all.condition = &s.condition;
        s.condition.sizes[0] = 0;
      }},
+    {"type code 5 and 64 bits",
+     [](Submission& s) {
+       s.all.condition = &s.condition;
+       s.condition.type_code = 5;
+     }},
     {"the element of a condition is no tensor",
      [](Submission& s) {
        s.all.condition = &s.condition;

@@ -91,6 +91,8 @@ TEST(Orchestration, views_are_the_parts_that_they_say) {
     EXPECT_EQ(v.permute({1, 0}).shape(), (Dimensions{8, 6}));
     EXPECT_EQ(v.reshape({2, 3, 8}).strides(), (Dimensions{24, 8, 1}));
     EXPECT_EQ(v.slice(1, 0, 8, 2).reshape({24}).strides(), (Dimensions{2}));
+    for (const Dimensions& shape : {Dimensions{5, 0}, Dimensions{0, 5}, Dimensions{7, 0, 3}})
+      EXPECT_EQ(v.slice(0, 2, 2).reshape(shape).shape(), shape);
     EXPECT_EQ(o.read<int64_t>(v[3].slice(0, 5, 6)), 29);
     EXPECT_EQ(o.read<int64_t>(v.transpose(0, 1)[5].slice(0, 3, 4)), 29);
   });

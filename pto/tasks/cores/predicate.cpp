@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "pto/isa/element/numeric.hpp"
 #include "pto/tasks/cores/task.hpp"
 
 namespace pto {
@@ -10,7 +11,7 @@ template <class T>
 bool compared(const Predicate& predicate) {
   T element;
   __builtin_memcpy(&element, predicate.element, sizeof(T));
-  const double value = double(element);
+  const auto value = double(isa::Compute<T>(element));
   switch (predicate.compare) {
     case Compare::Equal:
       return value == predicate.value;
@@ -36,6 +37,8 @@ bool holds(const Predicate& predicate) {
     case 8:
       return predicate.type_code == 0 ? compared<int8_t>(predicate) : compared<uint8_t>(predicate);
     case 16:
+      if (is_float) return compared<isa::half>(predicate);
+      if (predicate.type_code == 4) return compared<isa::bfloat16_t>(predicate);
       return predicate.type_code == 0 ? compared<int16_t>(predicate)
                                       : compared<uint16_t>(predicate);
     case 32:

@@ -34,7 +34,8 @@ struct TaskServices : pto_services {
   std::string text;
 };
 
-// Prepares the first replay by so many workers; a completed replay leaves all counts as they were.
+// Prepares the first replay by `workers` workers. A completed replay leaves all counts as they
+// were.
 void prepare(ReplayQueues& queues, const std::vector<GraphTask>& tasks, int workers) {
   const auto capacity = int64_t(std::bit_ceil(std::max<size_t>(tasks.size(), 2)));
   while (queues.ready.size() < size_t(workers))
@@ -218,8 +219,11 @@ class Replay {
   bool call(GraphTask& task, TaskServices& services) {
     try {
       const int32_t code = task.kernel->function(&task.args);
-      if (code == 0) [[likely]]
+      if (code == 0) [[likely]] {
+        if (!services.text.empty()) [[unlikely]]
+          services.text.clear();  // the next task must not find it
         return true;
+      }
       note_failure(task, services.text.empty() ? "the kernel returned " + std::to_string(code)
                                                : services.text);
     } catch (const Stopped&) {

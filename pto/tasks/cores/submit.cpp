@@ -9,11 +9,11 @@
 namespace pto {
 namespace {
 
-// The orchestrating thread leaves so many ready tasks to others before it runs one itself.
+// The number of ready tasks that the orchestrating thread leaves to others before it runs one.
 constexpr int64_t kFarAhead = 128;
 // The most blocks of a task: their counters count workers too.
 constexpr int32_t kBlocksMost = 1 << 28;
-// After so many tasks the thread looks which of them are done.
+// The number of tasks after which the thread looks again which of them are done.
 constexpr TaskId kRetireEvery = 64;
 
 }  // namespace

@@ -89,7 +89,7 @@ struct alignas(64) Task {
   TaskId id = 0;
   const TaskKernel* kernel = nullptr;
   // The copied arguments: tensors, scalars, allocations that it holds, turns that it takes before
-  // it runs, a predicate, sizes and strides. In `own` if they fit.
+  // it runs, sizes and strides, a predicate. They lie in `own` if they fit.
   char* given = own;
   const Predicate* predicate = nullptr;  // null: none
   int32_t n_tensors = 0, n_scalars = 0;

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "pto/base/error.hpp"
+#include "pto/isa/element/numeric.hpp"
 
 namespace pto::task_test {
 
@@ -21,6 +22,24 @@ TEST(TaskKernel, takes_numbers_as_its_exported_parameters_say) {
   EXPECT_EQ(std::bit_cast<double>(known.slot(0, one)), 1.0);
   EXPECT_THROW(known.slot(1, four), Error);
   EXPECT_EQ(known.slot(2, four), four.bits);  // too many, which the kernel refuses
+}
+
+using isa::bfloat16_t, isa::half;
+
+template <class T>
+void expect_one(uint8_t code, uint8_t bits) {
+  const T one(1);
+  const auto is_true = [&](Compare compare, double value) {
+    return holds({&one, code, bits, compare, value});
+  };
+  EXPECT_TRUE(is_true(Compare::Equal, 1) && is_true(Compare::Greater, 0.5)) << int(bits);
+  EXPECT_TRUE(is_true(Compare::LessEqual, 1) && !is_true(Compare::GreaterEqual, 1.5)) << int(bits);
+  EXPECT_FALSE(is_true(Compare::NotEqual, 1) || is_true(Compare::Less, 1)) << int(bits);
+}
+
+TEST(Predicate, compares_the_number_that_an_element_of_any_type_is) {
+#define PTO_DTYPE(id, constant, name, code, bits, type, ...) expect_one<type>(code, bits);
+#include "pto/abi/dtypes.def"
 }
 
 }  // namespace pto::task_test

@@ -100,9 +100,13 @@ class View {
   }
   // Gives the same elements another shape; throws if that would need a copy.
   View reshape(const Dimensions& shape) const {
-    int64_t n = 1;
-    bool is_right = shape.size() <= PTO_MAX_RANK;
-    for (int64_t size : shape) is_right = is_right && size >= 0 && (n *= size) <= numel();
+    bool is_right = shape.size() <= PTO_MAX_RANK, is_empty = false;
+    for (int64_t size : shape) {
+      is_right = is_right && size >= 0;
+      is_empty = is_empty || size == 0;
+    }
+    int64_t n = is_empty ? 0 : 1;
+    for (int64_t size : shape) is_right = is_right && (n *= size) <= numel();
     if (n != numel() || !is_right)
       refuse("reshape() of " + std::to_string(numel()) + " elements to " + std::to_string(n) +
                  " in " + std::to_string(shape.size()) + " dimensions",

@@ -170,7 +170,7 @@ void be_first_without_memory() {
 void end_with_parent(int parent) {
   constexpr int kPause_ms = 20;
   const int fd = pidfd_of(parent);
-  if (getppid() != parent) _exit(1);  // the parent ended before prctl()
+  if (getppid() != parent) _exit(1);  // the parent has ended already
   std::thread([fd, parent] {
     pollfd end{fd, POLLIN, 0};
     while (getppid() == parent && (fd < 0 || poll(&end, 1, -1) <= 0))

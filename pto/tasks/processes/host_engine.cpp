@@ -18,7 +18,7 @@
 namespace pto {
 namespace {
 
-// A block's history keeps so many boxes after a run; a larger one starts again empty.
+// The most boxes that a block's history keeps after a run; a larger one starts again empty.
 constexpr size_t kKeptBoxes = 1024;
 constexpr size_t kMessageMost = 1 << 16;  // bytes
 

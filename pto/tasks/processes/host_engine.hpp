@@ -13,8 +13,8 @@
 // it in that worker's queue. A task of several members runs on all of them at once and is done when
 // all are.
 // Errors: a task fails by an error, an exception or the death of its process, and poisons its
-// successors; all others finish, and end_run() throws a HostError. A new process replaces a dead
-// one.
+// successors; all others finish, and end_run() throws a HostError. The engine replaces a dead
+// process by a new one.
 // Invariant: no process and no memory is left behind, however this process ends.
 // Thread safety: one thread at a time between begin_run() and end_run(); stop(), close() and the
 // rest from any thread.
@@ -114,8 +114,8 @@ class HostEngine {
   bool wait_for(const HostTensor& tensor);
   bool wait_for(TaskId task);
   std::vector<TaskId> writers_of(const HostTensor& tensor);
-  // Waits at most so long for a task, or for the end of all, while nothing is submitted. Returns
-  // whether it is done.
+  // Waits at most `seconds` for a task, or for the end of all tasks, while nothing is submitted.
+  // Returns whether they are done.
   bool wait_some_time(TaskId task, double seconds);
   bool wait_some_time(double seconds);
   bool is_done(TaskId task);

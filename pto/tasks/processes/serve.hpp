@@ -19,7 +19,7 @@
 
 namespace pto {
 
-// A worker's use of programs and tasks. An exception of run() fails the task; one of load()
+// Loads programs and runs tasks in a worker. An exception of run() fails the task; one of load()
 // fails each task of the program.
 class TaskExecutor {
  public:

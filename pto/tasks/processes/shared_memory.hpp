@@ -7,9 +7,9 @@
 //
 // A region has no name in any folder: the system frees it when the last process that maps it has
 // ended, however it ended.
-// Invariant: blocks begin at multiples of 64 bytes, large ones at pages; a new block is zero. From
-// 64 KiB past the last block at most, there is no memory: an access there raises SIGBUS in any
-// process, so that a wild kernel cannot fill the machine.
+// Invariant: blocks begin at multiples of 64 bytes, large ones at pages; a new block is zero.
+// Memory ends at most 64 KiB past the last block: an access beyond raises SIGBUS in any process, so
+// that a wild kernel cannot fill the machine.
 // Thread safety: any thread.
 #pragma once
 

@@ -53,7 +53,7 @@ class VirtualCores : public Steps {
   uint64_t now_ns() const override { return has_ended_ ? end_ns_ : time_.now_ns(); }
   int64_t ready_places(int64_t window, int workers) const override;
 
-  // Makes the running worker busy for so long; for kernels and orchestrations.
+  // Makes the running worker busy for `ns`; kernels and orchestrations call it.
   void pass(uint64_t ns) { time_.pass(ns); }
 
   // The seed's decision for a task with a kernel.

@@ -2,14 +2,14 @@
 // VirtualTime: runs actors on one thread, each with a clock of its own; the one with the lowest
 // clock goes on.
 //
-//     VirtualTime time(7, true, 1 << 20);                   // a seed; drawn steps; at most so many
+//     VirtualTime time(7, true, 1 << 20);                   // seed, shaken, most steps
 //     time.add([&] { time.pass(300); is_ready = true; });   // busy for 300 ns
 //     time.add([&] { while (!is_ready) time.step(); });     // for as long as the seed draws
 //     time.run();
 //
 // An actor is a fiber. It gives way only where it calls pass(), step() or sleep(). If time is
-// shaken, the seed draws the steps, some of them long, so that every order comes about that threads
-// or processes could take.
+// shaken, the seed draws the lengths of steps, some of them long, so that actors take every order
+// that threads or processes could take.
 // Invariant: the same seed and actors give the same run in every process. A processor's reordering
 // of memory is not simulated: the steps of all actors have one order.
 // Thread safety: one thread, for one run.
@@ -61,9 +61,9 @@ class VirtualTime {
 
   // --- the running actor ---
   uint64_t now_ns() const { return current_ != nullptr ? current_->clock : last_ns_; }
-  void pass(uint64_t ns);  // busy for so long
-  void step();             // busy for as long as the seed draws
-  void count_step();       // towards the most of a run
+  void pass(uint64_t ns);  // is busy for `ns`
+  void step();             // is busy for as long as the seed draws
+  void count_step();       // counts a step of the run's steps_max
   void sleep();            // until wake()
   void sleep_until(uint64_t ns);
   Actor& current() { return *current_; }
