@@ -106,7 +106,11 @@ class Program(Tools):
         from pto.language.lists import flattened
         from pto.language.rewrite_source import definition_of
 
-        values = self.signature.bind(*args, **kwargs).args if kwargs else args
+        values = args
+        if kwargs:
+            bound = self.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            values = tuple(bound.arguments.values())
         counts = tuple(len(value) if has_lists((value,)) else None for value in values)
         if counts not in self.of_lists:
             parameters = self.signature.parameters.values()
