@@ -183,6 +183,26 @@ def test_variables_of_python_keep_their_meaning_in_rewritten_text():
     assert mixed(X, np.array([1]))["q"].tolist() == (X * 2).tolist()
 
 
+def test_the_text_of_a_method_is_read_with_its_private_names_and_texts_at_the_margin():
+    class _Layer:
+        def __init__(self, factor):
+            self.__factor = factor
+
+        @pto.jit
+        def scaled(self, x, n, __power=1):
+            text = """a text at
+the margin"""
+            y = x
+            if n[0] > len(text.split()):
+                y = x * self.__factor**__power
+            return y
+
+    layer = _Layer(3.0)
+    np.testing.assert_array_equal(layer.scaled(X, np.array([6])), X * 3)
+    np.testing.assert_array_equal(layer.scaled(X, np.array([6]), _Layer__power=2), X * 9)
+    np.testing.assert_array_equal(layer.scaled(X, np.array([5])), X)
+
+
 _USES = {
     "bool": bool, "int": int, "float": float, "len": len, "iter": lambda n: [*n],
     "range": range, "list index": lambda n: [1, 2, 3][n], "list times": lambda n: [1] * n,
