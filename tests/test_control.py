@@ -183,6 +183,24 @@ def test_variables_of_python_keep_their_meaning_in_rewritten_text():
     assert mixed(X, np.array([1]))["q"].tolist() == (X * 2).tolist()
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
+def test_numbers_that_loops_and_branches_choose_are_as_wide_as_the_tensors(kind):
+    @pto.jit
+    def scaled(x):
+        carried, chosen = 0.1, -0.0
+        for _ in pto.loop(x.shape[0]):
+            carried = carried * 1.0
+        if x[0] > 0:
+            chosen = 0.0
+        return x * carried, x * (0.1 if x[0] > 0 else 0.2), x * chosen
+
+    for x in (np.ones(2, kind), -np.ones(2, kind)):
+        wanted = x * np.array(0.1, kind), x * np.array(0.1 if x[0] > 0 else 0.2, kind), np.zeros(2)
+        for got, want in zip(scaled(x), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+            assert got.dtype == x.dtype and not np.signbit(got[want == 0]).any()
+
+
 def test_the_text_of_a_method_is_read_with_its_private_names_and_texts_at_the_margin():
     class _Layer:
         def __init__(self, factor):

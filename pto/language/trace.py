@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidType
+from pto.language.dtypes import DType, f32, f64
 from pto.language.dtypes import dtype as element_type
 from pto.language.location import describe, fail, traced_line
 from pto.language.results import Form, taken_apart
@@ -118,6 +119,11 @@ class Trace:
         self.inputs.append(found)
         self.input_names[id(found)] = name
         return found
+
+    @property
+    def number_type(self) -> DType:
+        """The type of real numbers that are no constants: f64 where an input has it, else f32."""
+        return f64 if any(x.dtype is f64 for x in self.inputs) else f32
 
     def scalar(self, name: str, dtype: object) -> Tensor:
         """A number given at each call; it takes the element type of what it meets."""
