@@ -52,7 +52,7 @@ def _known(error: Exception) -> Error | None:
             "tensor that only operations of pto take",
             next(fix for words, fix in _FIXES if words in text),
         )
-    if isinstance(error, KeyError) and _TRACED.search(type(error.args[0]).__name__):
+    if isinstance(error, KeyError) and any(_TRACED.search(type(x).__name__) for x in error.args):
         return InvalidType(
             f"a dict has no key {error.args[0]!r}",
             "its keys are known, and a traced value is none of them before the call",
