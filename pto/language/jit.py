@@ -132,21 +132,23 @@ class Jit(Tools, _core.Callable):
 
     def call_traced(self, *args: Any, **kwargs: Any) -> Any:
         """The function as a part of another one that is being traced."""
+        function = self.traced_function()
         try:
-            return inside(self, self.traced_function())(*args, **kwargs)
+            return inside(self, function)(*args, **kwargs)
         except TracedCondition as error:
-            error.is_new = error.is_new or self.begin_branches()
+            error.is_new = error.is_new or self.begin_branches(function)
             raise
 
-    def begin_branches(self) -> bool:
-        """Makes branches of the program of `if` and `while`; says whether that is new.
+    def begin_branches(self, traced: Callable) -> bool:
+        """Makes branches of the program of `if` and `while`; says whether that is new to a tracing.
 
-        Only a function that turns out to choose by traced values is rewritten for it.
+        `traced` is the function that the tracing ran: another thread may have made branches of it
+        meanwhile. Only a function that turns out to choose by traced values is rewritten.
         """
         from pto.language.rewrite_source import has_branches, rewritten
 
         if self.rewritten or not has_branches(self.__wrapped__):
-            return False
+            return traced is not self.traced_function()
         self.rewritten = rewritten(self.__wrapped__)
         return True
 
@@ -257,7 +259,7 @@ class Jit(Tools, _core.Callable):
             return traced(self.__name__, function, tensors, constants, numbers, self.writes,
                           self.short_writes)  # fmt: skip
         except TracedCondition as error:
-            if not (error.is_new or self.begin_branches()):
+            if not (error.is_new or self.begin_branches(function)):
                 raise
         return self._traced(tensors, constants, numbers)
 
