@@ -183,6 +183,11 @@ class Jit(Tools, _core.Callable):
     def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Jit", tuple, dict[str, Any]]:
         return self, args, kwargs
 
+    def forget_kernels(self) -> None:
+        """Lets the next calls compile anew, recorded ones too; calls in progress go on."""
+        super().forget_kernels()
+        self.__dict__.pop("_recorded", None)
+
     def recorded_form(self) -> "Jit":
         """The function as one whose programs tell a recording of their statements; made once."""
         if (made := self.__dict__.get("_recorded")) is None:
