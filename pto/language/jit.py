@@ -74,9 +74,7 @@ class Jit(Tools, _core.Callable):
         defaults = function.__defaults__ or ()
         named = function.__kwdefaults__ or {}
         if code.co_kwonlyargcount:  # from the first default on, Ellipsis: none
-            first = code.co_argcount - len(defaults)
             defaults += tuple(named.get(n, ...) for n in names[code.co_argcount :])
-            defaults = defaults if first + len(defaults) == len(names) else ()
         self.is_method = is_in_class(function)
         self.bind_function(name, names, defaults, arguments, self.is_method)
         self.parameters, self.defaults, self.autocast = names, defaults, autocast
