@@ -40,7 +40,8 @@ class Tensor:
 
     @property
     def value(self) -> int:
-        """The number of the node in the graph that is being traced."""
+        """The number of the node in the graph; raises InvalidType where the tracing has ended."""
+        self.trace.check_open()
         scope = self.trace.scope
         return self.node if self.scope is scope else scope.value_of(self)
 

@@ -86,8 +86,8 @@ class Trace:
             self.here().size(value, scope.sizes[value])
         return scope.sizes[value]
 
-    def here(self) -> _core.GraphBuilder:
-        """The builder, told the user's line, for the node that is recorded next."""
+    def check_open(self) -> None:
+        """Raises InvalidType where the tracing has ended: its tensors are of no use any more."""
         if not self.open:
             fail(
                 f"a traced tensor of {self.name} was used after its tracing ended",
@@ -95,6 +95,10 @@ class Trace:
                 "return it from the function; don't keep it in a variable outside",
                 InvalidType,
             )
+
+    def here(self) -> _core.GraphBuilder:
+        """The builder, told the user's line, for the node that is recorded next."""
+        self.check_open()
         b = self.scope.builder
         b.set_location(*traced_line())
         if self.scope.hints is not self.hints_made:
