@@ -282,12 +282,13 @@ def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:
     """Puts `into` on a version with the value at these offsets; see view()."""
     for x in (value, into):
         must_be_traced("assemble", x, "write into an array: out[1:3] = value")
+    at = list(a_sequence("assemble", "offsets", offsets))
     if isinstance(into, LocalTensor):
-        into.take_type(value, all(is_whole(at) and _is(plain(at), 0) for at in offsets))
+        into.take_type(value, all(is_whole(one) and _is(plain(one), 0) for one in at))
     check_writes(into)
-    _box(into, value.shape, offsets, "assemble")
+    _box(into, value.shape, at, "assemble")
     new = fitting(into, value, list(value.shape))
-    replace(into, into.trace.here().update(into.old(), new, _offsets(into, list(offsets))))
+    replace(into, into.trace.here().update(into.old(), new, _offsets(into, at)))
 
 
 def move(value: Tensor, into: Tensor) -> None:

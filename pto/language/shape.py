@@ -66,6 +66,12 @@ def _shaped(x: Tensor, shape: Sequence) -> Tensor:
     return Tensor(x.trace, x.trace.here().reshape(x.value, tuple(shape)))
 
 
+@method("size")
+def size_along(x: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the size along `dim`."""
+    return x.shape if dim is None else x.shape[normal_axis(dim, x.ndim, "size")]
+
+
 @method("unsqueeze")
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """x with a new axis of size 1 before axis `dim`."""

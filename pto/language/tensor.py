@@ -70,12 +70,9 @@ class Tensor:
     def ndim(self) -> int:
         return len(self._shape)
 
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or its size along `dim`."""
-        return self._shape if dim is None else self._shape[dim]
-
     def dim(self) -> int:
-        return len(self._shape)
+        """As `ndim`: the number of axes."""
+        return self.ndim
 
     def __repr__(self) -> str:
         kind = f"{self._dtype}[{', '.join(map(str, self._shape))}]"

@@ -55,6 +55,22 @@ CASES = {
         "add: the operands have different element types, f32 and f16", "casts nothing silently",
         "pto.cast(x, pto.f32)",
     ),
+    "no such axis": (
+        lambda x: x * x.size(5), (F32,), IndexError, "size: there is no axis 5 in a tensor of 2",
+        "", "from -2 to 1",
+    ),
+    "no shape yet": (
+        lambda x: x * pto.tensor().size(0), (F32,), TypeError, "a tensor has no shape yet",
+        "first write", "t[:] = value",
+    ),
+    "no axes yet": (
+        lambda x: x * pto.tensor().dim(), (F32,), TypeError, "a tensor has no shape yet",
+        "first write", "t[:] = value",
+    ),
+    "offsets": (
+        lambda x: pto.assemble(x, 0, pto.tensor()), (F32,), TypeError, "assemble: offsets: the int",
+        "a tuple or list", "pass a tuple or list",
+    ),
     "mixed int and float": (lambda x, y: x * y, (I32, F32), TypeError, "i32 and f32", "", "f32"),
     "data-dependent if": (
         steer, (F32,), TypeError, "an if with a return inside", "only at the call", "pto.where",
