@@ -119,6 +119,19 @@ def test_symbolic_scalars_are_sizes_positions_and_factors():
     np.testing.assert_array_equal(corner, X[10:, 1:])
 
 
+def test_sizes_fill_tensors_and_bounds_in_the_wrong_order_name_an_empty_part():
+    @pto.jit
+    def parts(x):
+        n = x.shape[0]
+        fifth = pto.symbolic_scalar(n) / 5
+        filled = pto.full([2], n), pto.full([1], fifth, pto.f32), pto.full_like(x[0], fifth)
+        return *filled, x[5:3], x[20:2, 1:], x[:0]
+
+    *filled, first, second, third = parts(X)
+    assert [x.tolist() for x in filled] == [[12, 12], [2.0], [2.0, 2.0]]
+    assert (first.shape, second.shape, third.shape) == ((0, 2), (0, 1), (0, 2))
+
+
 def test_only_the_way_that_is_chosen_runs():
     @pto.jit
     def last_or_zero(x, n):

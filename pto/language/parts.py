@@ -146,6 +146,8 @@ def _of_slice(x: Tensor, axis: int, key: slice) -> tuple[Any, Any]:
     if all(isinstance(b, int) for b in (start, stop, n)):
         start, stop, _ = slice(start if start > 0 else 0, stop if stop > 0 else 0).indices(n)
         return start, (stop - start if stop > start else 0)
+    if isinstance(start, int) and isinstance(stop, int) and stop <= start:
+        return 0, 0
     return start, _distance(x, start, stop)
 
 
