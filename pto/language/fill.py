@@ -22,7 +22,7 @@ from pto.language.whole import is_whole, sized, whole
 
 
 def full(shape: Sequence, value: Any, kind: object = None) -> Tensor:
-    """A tensor filled with a number: f32 for a float, i64 for an int or size, unless `kind` says."""
+    """A tensor filled with a number: f32 for a float, i64 for an int or size, or as `kind` says."""
     trace = current("full")
     sizes = [shape] if is_whole(shape) else shape
     if isinstance(sizes, str | Tensor) or not isinstance(sizes, Sequence):
