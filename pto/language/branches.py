@@ -5,8 +5,8 @@
         total = total - 1
     y = pto.cond(total[0] > 0, lambda: total, lambda: -total)
 
-Both ways are traced, into the bodies of a `branch`. What they read from outside becomes an input of
-both; a tensor that one of them writes into has its newest version behind the branch.
+Both ways are traced, into the bodies of a `branch`. A value that one reads from outside becomes an
+input of both; a tensor that one of them writes into has its newest version behind the branch.
 
 Invariant: both bodies have the same inputs, and results of the same types.
 Thread safety: as a trace.

@@ -14,7 +14,7 @@ attributes of modules, classes and plain objects, elements of short dicts and li
 functions that it calls. Each call of a jitted function compares the values (bindings/captures.cpp)
 and compiles anew if one has changed; where another object stands on the way to a value, it searches
 again. Not seen: elements that a dict or list gets later, what getattr() reaches, and code of
-libraries. What the function itself assigns, such as a counter of traces, does not count.
+libraries. Places that the function itself assigns, such as a counter of traces, do not count.
 """
 
 import dis

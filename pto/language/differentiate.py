@@ -6,8 +6,8 @@
 
 It walks the nodes from the outputs back to the inputs and adds up what each operation passes on. At
 a jump of a derivative it follows PyTorch: relu, abs and rounding give 0 there; equal operands of
-maximum, and equal largest elements, share the gradient. Of elements that scatter wrote to one place
-each gets that place's gradient.
+maximum, and equal largest elements, share the gradient. Each of the elements that scatter wrote to
+one place gets that place's gradient.
 """
 
 import math

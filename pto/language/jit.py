@@ -9,10 +9,10 @@
 
 A kernel is compiled per number of axes, element types, and constants; sizes are free, except that
 1 (which broadcasts) is a case of its own. It is cached on disk. Numbers, strings, None, tuples and
-dataclasses of these are constants: they may steer `if` and `range`. So are those that the function
-captures, from globals, closures, modules and functions that it calls: each call compares them
-(captures.py). A float that steers nothing is a number of the call: one kernel serves all its
-values. A result is a tensor, or a tuple, list or dict of them, nested or not.
+dataclasses of these are constants: they may steer `if` and `range`. Such values that the function
+captures, from globals, closures, modules and functions that it calls, are constants, too: each call
+compares them (captures.py). A float that steers nothing is a number of the call: one kernel serves
+all its values. A result is a tensor, or a tuple, list or dict of them, nested or not.
 
 With torch tensors the function is an operator of PyTorch wherever PyTorch does more than run it:
 gradients, transforms, compilation, profiling, npu tensors (jit_operator.py).

@@ -80,7 +80,7 @@ def formatted(value: object, text: str, form: str) -> str:
 
 
 def refuse_key(value: object, only_in: bool = False) -> None:
-    """Fails where the user's own line asks for the hash of a traced value; or only by `in`."""
+    """Fails where the user's own line asks for the hash of a traced value; `only_in`: by `in`."""
     frame = sys._getframe(2)
     code = frame.f_code
     by_in = code.co_code[frame.f_lasti] == dis.opmap["CONTAINS_OP"]

@@ -5,8 +5,9 @@
     best = pto.gather(scores, -1, order)           # one position for each element
     cache[:] = pto.scatter_update(cache, slots, new)
 
-Positions count from 0. What is read must exist; a write to the position -1 is left out, and of two
-writes to one position the last in row-major order stays. Others are errors of the call.
+Positions count from 0. A position that is read must exist; a write to the position -1 is left out,
+and the last of two writes to one position, in row-major order, stays. Other positions are errors of
+the call.
 Thread safety: as a trace.
 """
 

@@ -4,7 +4,7 @@
     y = x.exp() * 2             # records operations; `if x > 0` raises InvalidType
 
 Its operators and methods are the functions of this folder, which register themselves with `@method`
-(operation.py). What would need data (`if x > 0`, `float(x)`) is an error with the fix.
+(operation.py). An operation that would need data (`if x > 0`, `float(x)`) is an error with the fix.
 
 A Tensor is a handle on a version of a value: `x[i] = y` puts it on the next version. In the body
 of a loop a tensor from outside stands for an input of the body: scope.py.

@@ -2,13 +2,13 @@
 """Options that nobody wrote into a program: what a tuner found for it, kept in files.
 
     graph = with_choices(jit, graph)     # nodes get the hints that their lines do not set
-    Store(path).put(graph, {"merge": 4}, found)
+    Store(path).put(key_of(graph), {"options": {"merge": 4}})
 
 A file is JSON: for each kind of CPU (its name, features, cores and caches) and each program (its
 text without line numbers) the options and the times that were measured. The first file is
 tuned.json in the folder of compiled kernels; config.tuned names others, which are only read.
 
-Invariant: a hint of the user stands; a file that is damaged is as one that is not there, with a
+Invariant: a hint of the user stands; a damaged file counts as one that is not there, with a
 warning. Thread safety: any thread and process; the last of two that write one program stays.
 """
 
