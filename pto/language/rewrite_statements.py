@@ -21,7 +21,7 @@ from typing import Any
 from pto.errors import InvalidType
 from pto.language.code_names import loops_in_call
 from pto.language.control import loop
-from pto.language.jumps import Flags, assign, flags_of, holds_not, without_jumps
+from pto.language.jumps import Flags, assign, flags_of, holds_not, placed, without_jumps
 from pto.language.location import shown
 
 RUNTIME = "__pto"
@@ -243,11 +243,7 @@ def _condition(test: ast.expr) -> ast.expr:
 
 def _placed(made: list[ast.stmt], at: ast.expr) -> list[ast.stmt]:
     """The nodes, those without a line at that of `at`."""
-    for one in made:
-        for part in ast.walk(one):
-            if "lineno" in part._attributes and not hasattr(part, "lineno"):
-                ast.copy_location(part, at)
-    return made
+    return [placed(one, at) for one in made]
 
 
 def _text(text: str, at: ast.expr) -> list[ast.stmt]:
