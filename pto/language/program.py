@@ -138,12 +138,16 @@ class Program(Tools):
         program, flat = self.with_flat_lists(args, kwargs)
         return program, tuple(flat), {}
 
-    def recorded_form(self) -> "Program":
-        """The program as one that tells a recording of its statements."""
+    def with_compiled(self, compiled: Any) -> "Program":
+        """The same program around another compiled part."""
         made = object.__new__(Program)
         made.__dict__.update(self.__dict__)
-        made.compiled = self.compiled.recorded_form()
+        made.compiled = compiled
         return made
+
+    def recorded_form(self) -> "Program":
+        """The program as one that tells a recording of its statements."""
+        return self.with_compiled(self.compiled.recorded_form())
 
     def jit_of(self, calls: list[tuple[tuple, dict]]) -> Any:
         """The function that is compiled for such calls."""

@@ -64,6 +64,7 @@ def files() -> list[str]:
 
 
 def own_file() -> str:
+    """The path of this machine's file, which need not be there."""
     return os.path.join(_core.cache_directory(), "tuned.json")
 
 
@@ -152,10 +153,7 @@ def _check(options: dict[str, Any]) -> None:
 def form_of(jit: Any, **changes: Any) -> Any:
     """A jitted function or program that compiles its own kernels, with other settings."""
     if jit.compiled is not jit:  # a program
-        made = object.__new__(type(jit))
-        made.__dict__.update(jit.__dict__)
-        made.compiled = form_of(jit.compiled, **changes)
-        return made
+        return jit.with_compiled(form_of(jit.compiled, **changes))
     made = type(jit)(jit.__wrapped__, jit.constants, jit.autocast, jit.short_writes)
     kept = ("rewritten", "kinds", "constant_parameters", "fuse", "chosen")
     made.__dict__.update({name: getattr(jit, name) for name in kept} | changes)
