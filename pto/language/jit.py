@@ -33,7 +33,7 @@ from pto.language.captures import Places, captured
 from pto.language.location import describe, fail, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.misuse import told
-from pto.language.operation import compile_with
+from pto.language.operation import compile_with, names_of
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
 from pto.language.static_sizes import PerSize
@@ -70,7 +70,7 @@ class Jit(Tools, _core.Callable):
                 "decorate a def without *args and **kwargs",
                 f"{shown(code.co_filename)}:{code.co_firstlineno}" if code else "",
             )
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        names = names_of(function)
         defaults = function.__defaults__ or ()
         named = function.__kwdefaults__ or {}
         if code.co_kwonlyargcount:  # from the first default on, Ellipsis: none
@@ -381,11 +381,6 @@ def jit(
         return kind(function, constants, autocast, short_writes)
 
     return made if function is None else made(function)
-
-
-def names_of(function: Callable) -> tuple[str, ...]:
-    code = function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 @compile_with

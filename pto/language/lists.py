@@ -15,6 +15,7 @@ from typing import Any
 
 from pto.errors import InvalidType
 from pto.language.location import user_line
+from pto.language.operation import names_of
 
 
 def flattened(function: Callable, definition: ast.FunctionDef | None, names: list[str],
@@ -46,8 +47,7 @@ def flattened(function: Callable, definition: ast.FunctionDef | None, names: lis
 def _built(function: Callable, parameters: list[str], flat: list[str],
            given: list[str]) -> types.FunctionType:  # fmt: skip
     """A function of the names in `flat`; `given` has the expression for each parameter."""
-    code = function.__code__
-    by_name = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    by_name = names_of(function)[function.__code__.co_argcount :]
     passed = [f"{name}={one}" if name in by_name else one
               for name, one in zip(parameters, given, strict=False)]  # fmt: skip
     text = f"def {function.__name__}({', '.join(flat)}):\n    return __of({', '.join(passed)})\n"

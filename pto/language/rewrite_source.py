@@ -20,6 +20,7 @@ from pto.language.checks import asserted
 from pto.language.code_names import loops_in_call
 from pto.language.control import run_loop
 from pto.language.location import shown
+from pto.language.operation import names_of
 from pto.language.repeat import run_while
 from pto.language.rewrite_statements import RUNTIME, Statements, arguments
 from pto.language.steps import Steps
@@ -62,9 +63,7 @@ _CALLS.called = _called
 
 def writes_parameters(function: types.FunctionType) -> bool:
     """Says whether the text of a function writes into parts of its parameters."""
-    code = function.__code__
-    definition = definition_of(function)
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    definition, names = definition_of(function), names_of(function)
     return definition is not None and any(
         isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
         and _root(node) in names
