@@ -169,7 +169,7 @@ class Trace:
 
     def _not_computed(self, found: str, which: str) -> NoReturn:
         raise InvalidType(
-            f"{self.name} returned {which or ''}{found}, which it did not compute",
+            f"{self.name} returned {which}{found}, which it did not compute",
             "every output is a tensor computed from the inputs; what is not returned is lost",
             "return the result, a tensor, or a tuple, list or dict of tensors",
         )
