@@ -86,6 +86,7 @@ def as_traced(trace: Trace, value: Any) -> Tensor | None:
 
 
 def enter(trace: Trace, name: str, first: Tensor) -> Carried:
+    """A variable as an input of the body that is being traced; `first` is its value in front."""
     entered = trace.scope.parameter(name, first.dtype.name, first.shape)
     return Carried(name, first, Tensor(trace, entered, weak=first.weak))
 

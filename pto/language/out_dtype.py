@@ -41,6 +41,7 @@ def chosen(operator: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dic
 
 
 def has_type(value: Any) -> bool:
+    """Says whether a value is a tensor of any library: it has an element type and a shape."""
     return hasattr(value, "dtype") and hasattr(value, "shape")
 
 

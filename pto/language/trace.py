@@ -189,4 +189,5 @@ def current(name: str) -> Trace:
 
 
 def is_tracing() -> bool:
+    """Says whether this thread traces a function."""
     return getattr(_of_thread, "trace", None) is not None

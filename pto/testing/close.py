@@ -65,6 +65,7 @@ class Closeness:
 
 
 def shown(value: float) -> str:
+    """A number of errors in three digits."""
     return f"{value:.3g}" if value < 1e6 or value == np.inf else f"{value:.1e}"
 
 
