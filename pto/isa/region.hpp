@@ -32,14 +32,18 @@ constexpr int kRow = 4;
 // cache.
 constexpr int64_t kFarBytes = 32 << 10;
 
-// Arithmetic on sizes; division floors. It is out of line: a program names hundreds of quotients,
-// of which a compiler keeps equal ones.
+// Arithmetic on sizes; division floors, and by zero it gives zero, as of integers in memory. It is
+// out of line: a program names hundreds of quotients, of which a compiler keeps equal ones.
 PTO_INLINE int64_t min_size(int64_t a, int64_t b) { return a < b ? a : b; }
 PTO_INLINE int64_t max_size(int64_t a, int64_t b) { return a > b ? a : b; }
 [[maybe_unused]] __attribute__((noinline, const)) static int64_t floor_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return int64_t(0 - uint64_t(a));  // the processor refuses INT64_MIN / -1
   return a / b - (a % b != 0 && (a ^ b) < 0);
 }
-PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) {
+  return b == 0 || b == -1 ? 0 : a - floor_div(a, b) * b;
+}
 
 template <int W>
 struct Whole {
