@@ -314,6 +314,8 @@ _MISTAKES = {
     "real": (lambda x, n: pto.symbolic_scalar(2.5), "the float 2.5 is no whole number"),
     "tensor": (lambda x, n: pto.symbolic_scalar(x), "a tensor <traced f32"),
     "ceildiv": (lambda x, n: pto.ceildiv(x.shape[0], 2.0), "ceildiv: the float 2.0"),
+    "no_piece": (lambda x, n: pto.ceildiv(x.shape[0], 0), "ceildiv: b is 0"),
+    "negative": (lambda x, n: pto.ceildiv(x.shape[0], np.int64(-2)), "ceildiv: b is -2"),
 }
 
 

@@ -141,10 +141,12 @@ def symbolic_scalar(value: Any) -> SymbolicScalar:
 
 
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b of whole numbers, rounded up."""
+    """a / b of whole numbers, rounded up; b is above 0."""
     for value in (a, b):
         if not is_whole(value):
             _not_whole("ceildiv", value)
+    if not isinstance(unwrapped(b), Tensor | _core.Dim) and unwrapped(b) < 1:
+        fail(f"ceildiv: b is {b}", "pieces have a positive size", "pass a positive b")
     return (a + b - 1) // b
 
 
