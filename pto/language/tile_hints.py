@@ -97,17 +97,21 @@ class Hints:
         """Hints for the lines inside, also those that they ask for; behind them the former hold."""
         before = dict(self.now)
         self.set(**changes)
-        yield
-        kept = {"cut": self.now["cut"]} if "cut" in self.now else {}
-        self.put_back(before | kept)
+        try:
+            yield
+        finally:
+            kept = {"cut": self.now["cut"]} if "cut" in self.now else {}
+            self.put_back(before | kept)
 
     @contextlib.contextmanager
     def within(self, **changes: Hint | None) -> Iterator[None]:
         """Hints for the lines inside; behind them the former ones hold."""
         before = {name: self.now.get(name) for name in changes}
         self.set(**changes)
-        yield
-        self.set(**before)
+        try:
+            yield
+        finally:
+            self.set(**before)
 
 
 def of(trace: Trace) -> Hints:
