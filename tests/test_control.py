@@ -250,6 +250,14 @@ the margin"""
     np.testing.assert_array_equal(layer.scaled(X, np.array([5])), X)
 
 
+def test_a_lambda_is_not_taken_for_the_def_whose_line_holds_it():
+    def limited(x, positive=pto.jit(lambda z: z if z[0] > 0 else -z)):  # noqa: B008
+        return x if x[0] > 100 else positive(x)
+
+    with pytest.raises(pto.Error, match="a condition .* on a traced tensor"):
+        limited(X[0])
+
+
 _USES = {
     "bool": bool, "int": int, "float": float, "len": len, "iter": lambda n: [*n],
     "range": range, "list index": lambda n: [1, 2, 3][n], "list times": lambda n: [1] * n,

@@ -93,7 +93,10 @@ def _place(function: types.FunctionType) -> str:
 
 
 def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
-    """The text of a def, without decorators, annotations and defaults; None where there is none."""
+    """The text of a def, without decorators, annotations and defaults; None where there is none.
+
+    A lambda has none: the line that holds it may begin with the def of another function.
+    """
     try:
         lines, first = inspect.getsourcelines(function)
         is_indented = lines[0][:1].isspace()  # what stands at the margin in it stays there
@@ -101,7 +104,8 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     except (OSError, SyntaxError, TypeError):
         return None
     definition = tree.body[0].body[0] if is_indented else tree.body[0]
-    if not isinstance(definition, ast.FunctionDef):
+    name = function.__code__.co_name
+    if not isinstance(definition, ast.FunctionDef) or definition.name != name:
         return None
     ast.increment_lineno(definition, first - (2 if is_indented else 1))
     definition = _Mangled(_class_of(function)).visit(definition)
