@@ -67,7 +67,7 @@ def test_symbolic_scalars_compute_as_integers(kind):
     @pto.jit
     def computed(x, numbers, out):
         n, m = number_of(kind, x, numbers), pto.symbolic_scalar(numbers[1])
-        for place, one in enumerate([3, m, pto.symbolic_scalar(3), numbers[1]]):
+        for place, one in enumerate([3, m, pto.symbolic_scalar(3), numbers[1], np.int32(3)]):
             row = [f(n, one) for f in _BINARY] + [f(one, n) for f in _BINARY[:5]]
             row += [n.min(one), n.max(one), -n, abs(n), divmod(n, 3)[1]]
             for column, value in enumerate(row):
@@ -77,10 +77,10 @@ def test_symbolic_scalars_compute_as_integers(kind):
                 if compare(n, one):
                     out[place, column] = 1
 
-    out = np.zeros((4, 25), F32)
+    out = np.zeros((5, 25), F32)
     computed(np.zeros((7, 1), F32), np.array([7, 3]), out)
     wanted = [10, 4, 21, 2, 1, 2, 3, 7, 3, 10, -4, 21, 0, 3, 3, 7, -7, 7, 1, 0, 0, 1, 1, 0, 1]
-    assert out.tolist() == [wanted] * 4
+    assert out.tolist() == [wanted] * 5
 
 
 def test_symbolic_scalars_divide_by_zero_and_minus_one_as_integers_in_memory_do():
@@ -322,6 +322,7 @@ _MISTAKES = {
     "real": (lambda x, n: pto.symbolic_scalar(2.5), "the float 2.5 is no whole number"),
     "tensor": (lambda x, n: pto.symbolic_scalar(x), "a tensor <traced f32"),
     "ceildiv": (lambda x, n: pto.ceildiv(x.shape[0], 2.0), "ceildiv: the float 2.0"),
+    "size": (lambda x, n: pto.sum(pto.full([-1], 1.0)), "full: a size is -1"),
     "no_piece": (lambda x, n: pto.ceildiv(x.shape[0], 0), "ceildiv: b is 0"),
     "negative": (lambda x, n: pto.ceildiv(x.shape[0], np.int64(-2)), "ceildiv: b is -2"),
 }

@@ -14,11 +14,11 @@ from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, dtype, f32, i64
 from pto.language.location import describe, fail
-from pto.language.symbol import unwrapped
+from pto.language.symbol import is_whole, unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current
 from pto.language.types import cast, constant, number
-from pto.language.whole import is_whole, sized, whole
+from pto.language.whole import sized, whole
 
 
 def full(shape: Sequence, value: Any, kind: object = None) -> Tensor:

@@ -21,8 +21,9 @@ from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced
 from pto.language.selection import at_positions, positions_in, put_at_positions
 from pto.language.shape import reshape, same_size
+from pto.language.symbol import is_whole
 from pto.language.tensor import ShortPart, Tensor
-from pto.language.whole import as_number, is_number, is_whole, plain, sized, whole
+from pto.language.whole import as_number, is_number, plain, sized, whole
 from pto.language.writes import check_writes, fitting, replace
 
 

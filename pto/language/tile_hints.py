@@ -22,9 +22,10 @@ from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.location import describe, fail, user_line
 from pto.language.scope import Scope
+from pto.language.symbol import is_whole
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current
-from pto.language.whole import is_whole, plain
+from pto.language.whole import plain
 
 _OPTIONS = {
     "merge": int,  # at most as many operations in a kernel; 0: as many as its loops take
