@@ -56,7 +56,7 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5245,
     "isa": 19140,
-    "language": 11250,
+    "language": 11300,
     "launch": 6510,
     "models": 2500,
     "operators": 3320,

@@ -312,7 +312,23 @@ def no_list(x, n):
     return x
 
 
+def stale_reader(x, n):
+    factor = 3
+
+    def scaled(z):
+        return z * factor
+
+    def twice(z):
+        return scaled(z) * 2
+
+    if n[0] > 2:
+        factor = 5
+        x = twice(x)
+    return scaled(x)
+
+
 _MISTAKES = {
+    "reader": (stale_reader, "twice reads factor, which a loop or branch changes"),
     "traced_step": (traced_step, "an unroll_list with the step"),
     "variables": (three_variables, "the variables of the loop: i"),
     "unroll_list": (wrong_list, "the unroll_list is [0]"),
