@@ -56,7 +56,7 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5260,
     "isa": 19230,
-    "language": 11205,
+    "language": 11300,
     "launch": 6525,
     "models": 2500,
     "operators": 3320,

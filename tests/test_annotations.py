@@ -172,6 +172,18 @@ def test_lists_of_tensors_are_lists_where_the_text_uses_them_so():
         one_by_one([X, X, X], [outs[0]])
 
 
+def test_arguments_by_name_stand_beside_lists_of_tensors():
+    @pto.jit
+    def sums(inputs, outputs, shift=0.0, factor=1.0, *, divisor=1.0):
+        outputs[0][:] = (inputs[0] + inputs[1] + shift) * factor / divisor
+
+    out = np.zeros_like(X)
+    for named, want in (({"factor": 2.0}, X * 4), ({"divisor": 2.0}, X),
+                        ({"shift": 1.0, "divisor": 4.0}, (X * 2 + 1) / 4)):  # fmt: skip
+        sums([X, X], [out], **named)
+        np.testing.assert_array_equal(out, want)
+
+
 def never_written(x, out):
     with pto.function("NAME", [x], [out]):
         x.row_sum_single()

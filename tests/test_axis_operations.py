@@ -284,6 +284,7 @@ def test_ranges_and_classes_are_those_of_numpy():
         (lambda x, n: pto.arange(n[0], n[1], -2), np.arange(5, 2, -2)),
         (lambda x, n: pto.arange(0.5, 2.0, 0.25), np.arange(0.5, 2, 0.25, "f4")),
         (lambda x, n: pto.arange(0), np.arange(0)),
+        (lambda x, n: pto.eye(np.int64(2)).reshape(np.int64(4)), np.array([1, 0, 0, 1], "f4")),
         (lambda x, n: pto.eye(x.shape[0], 3), np.eye(4, 3, dtype="f4")),
         (lambda x, n: pto.one_hot(n, 6), np.eye(6, dtype="i8")[n]),
         (lambda x, n: pto.one_hot(n, 4, pto.f32), np.array([[0] * 4, [0, 0, 1, 0]], "f4")),

@@ -11,6 +11,7 @@ from compile_cases import assert_same
 from torch import nn
 
 import pto.torch
+from pto import _core
 from pto.adapters.torch import direct
 from pto.adapters.torch.compile.compiled import graphs
 
@@ -77,6 +78,18 @@ def test_dump_writes_the_graph_its_function_and_each_program(tmp_path):
     names = {path.name.partition("_")[2] for path in tmp_path.iterdir()}
     assert names == {"inference.fx.txt", "inference.py.txt", "inference_step0.pto.txt"}
     assert "tanh(%x0)" in next(tmp_path.glob("*step0*")).read_text()
+
+
+def test_programs_are_compiled_for_the_target_of_the_settings(monkeypatch):
+    targets, real = [], _core.compile
+    monkeypatch.setattr(
+        _core,
+        "compile",
+        lambda *args, **more: targets.append(more["target"]) or real(*args, **more),
+    )
+    monkeypatch.setenv("PTO_TARGET", "portable")
+    assert_same(compiled(lambda x: x.tanh() + 3)(x := torch.randn(4)), x.tanh() + 3)
+    assert set(targets) == {"portable"}
 
 
 def test_mutations_aliases_and_views_among_outputs_are_as_in_eager():

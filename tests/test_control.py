@@ -67,7 +67,7 @@ def test_symbolic_scalars_compute_as_integers(kind):
     @pto.jit
     def computed(x, numbers, out):
         n, m = number_of(kind, x, numbers), pto.symbolic_scalar(numbers[1])
-        for place, one in enumerate([3, m, pto.symbolic_scalar(3), numbers[1]]):
+        for place, one in enumerate([3, m, pto.symbolic_scalar(3), numbers[1], np.int32(3)]):
             row = [f(n, one) for f in _BINARY] + [f(one, n) for f in _BINARY[:5]]
             row += [n.min(one), n.max(one), -n, abs(n), divmod(n, 3)[1]]
             for column, value in enumerate(row):
@@ -77,10 +77,26 @@ def test_symbolic_scalars_compute_as_integers(kind):
                 if compare(n, one):
                     out[place, column] = 1
 
-    out = np.zeros((4, 25), F32)
+    out = np.zeros((5, 25), F32)
     computed(np.zeros((7, 1), F32), np.array([7, 3]), out)
     wanted = [10, 4, 21, 2, 1, 2, 3, 7, 3, 10, -4, 21, 0, 3, 3, 7, -7, 7, 1, 0, 0, 1, 1, 0, 1]
-    assert out.tolist() == [wanted] * 4
+    assert out.tolist() == [wanted] * 5
+
+
+def test_symbolic_scalars_divide_by_zero_and_minus_one_as_integers_in_memory_do():
+    """The processor refuses both quotients, which would end the process."""
+
+    @pto.jit
+    def divided(x, numbers):
+        size, least = x.shape[0], (x.shape[0] - 9) * 2**62
+        for i in pto.loop(size // (size - 7)):
+            numbers = numbers + i + 1
+        parts = [size // (size - 7), size % (size - 7), least // (size - 8), least % (size - 8)]
+        return [numbers - numbers + part for part in parts], numbers // 0, numbers % 0, numbers
+
+    parts, *others = divided(np.zeros((7, 1), F32), numbers := np.array([7]))
+    assert [part.tolist() for part in parts] == [[0], [0], [-(2**63)], [0]]
+    assert others == [0, 0, numbers]
 
 
 def test_numbers_of_every_kind_have_min_max_and_as_variable():
@@ -117,6 +133,19 @@ def test_symbolic_scalars_are_sizes_positions_and_factors():
     np.testing.assert_array_equal(part, X[3:11])
     np.testing.assert_array_equal(product, X * 12)
     np.testing.assert_array_equal(corner, X[10:, 1:])
+
+
+def test_sizes_fill_tensors_and_bounds_in_the_wrong_order_name_an_empty_part():
+    @pto.jit
+    def parts(x):
+        n = x.shape[0]
+        fifth = pto.symbolic_scalar(n) / 5
+        filled = pto.full([2], n), pto.full([1], fifth, pto.f32), pto.full_like(x[0], fifth)
+        return *filled, x[5:3], x[20:2, 1:], x[:0]
+
+    *filled, first, second, third = parts(X)
+    assert [x.tolist() for x in filled] == [[12, 12], [2.0], [2.0, 2.0]]
+    assert (first.shape, second.shape, third.shape) == ((0, 2), (0, 1), (0, 2))
 
 
 def test_only_the_way_that_is_chosen_runs():
@@ -183,6 +212,52 @@ def test_variables_of_python_keep_their_meaning_in_rewritten_text():
     assert mixed(X, np.array([1]))["q"].tolist() == (X * 2).tolist()
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
+def test_numbers_that_loops_and_branches_choose_are_as_wide_as_the_tensors(kind):
+    @pto.jit
+    def scaled(x):
+        carried, chosen = 0.1, -0.0
+        for _ in pto.loop(x.shape[0]):
+            carried = carried * 1.0
+        if x[0] > 0:
+            chosen = 0.0
+        return x * carried, x * (0.1 if x[0] > 0 else 0.2), x * chosen
+
+    for x in (np.ones(2, kind), -np.ones(2, kind)):
+        wanted = x * np.array(0.1, kind), x * np.array(0.1 if x[0] > 0 else 0.2, kind), np.zeros(2)
+        for got, want in zip(scaled(x), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+            assert got.dtype == x.dtype and not np.signbit(got[want == 0]).any()
+
+
+def test_the_text_of_a_method_is_read_with_its_private_names_and_texts_at_the_margin():
+    class _Layer:
+        def __init__(self, factor):
+            self.__factor = factor
+
+        @pto.jit
+        def scaled(self, x, n, __power=1):
+            text = """a text at
+the margin"""
+            y = x
+            if n[0] > len(text.split()):
+                y = x * self.__factor**__power
+            return y
+
+    layer = _Layer(3.0)
+    np.testing.assert_array_equal(layer.scaled(X, np.array([6])), X * 3)
+    np.testing.assert_array_equal(layer.scaled(X, np.array([6]), _Layer__power=2), X * 9)
+    np.testing.assert_array_equal(layer.scaled(X, np.array([5])), X)
+
+
+def test_a_lambda_is_not_taken_for_the_def_whose_line_holds_it():
+    def limited(x, positive=pto.jit(lambda z: z if z[0] > 0 else -z)):  # noqa: B008
+        return x if x[0] > 100 else positive(x)
+
+    with pytest.raises(pto.Error, match="a condition .* on a traced tensor"):
+        limited(X[0])
+
+
 _USES = {
     "bool": bool, "int": int, "float": float, "len": len, "iter": lambda n: [*n],
     "range": range, "list index": lambda n: [1, 2, 3][n], "list times": lambda n: [1] * n,
@@ -237,7 +312,23 @@ def no_list(x, n):
     return x
 
 
+def stale_reader(x, n):
+    factor = 3
+
+    def scaled(z):
+        return z * factor
+
+    def twice(z):
+        return scaled(z) * 2
+
+    if n[0] > 2:
+        factor = 5
+        x = twice(x)
+    return scaled(x)
+
+
 _MISTAKES = {
+    "reader": (stale_reader, "twice reads factor, which a loop or branch changes"),
     "traced_step": (traced_step, "an unroll_list with the step"),
     "variables": (three_variables, "the variables of the loop: i"),
     "unroll_list": (wrong_list, "the unroll_list is [0]"),
@@ -247,6 +338,9 @@ _MISTAKES = {
     "real": (lambda x, n: pto.symbolic_scalar(2.5), "the float 2.5 is no whole number"),
     "tensor": (lambda x, n: pto.symbolic_scalar(x), "a tensor <traced f32"),
     "ceildiv": (lambda x, n: pto.ceildiv(x.shape[0], 2.0), "ceildiv: the float 2.0"),
+    "size": (lambda x, n: pto.sum(pto.full([-1], 1.0)), "full: a size is -1"),
+    "no_piece": (lambda x, n: pto.ceildiv(x.shape[0], 0), "ceildiv: b is 0"),
+    "negative": (lambda x, n: pto.ceildiv(x.shape[0], np.int64(-2)), "ceildiv: b is -2"),
 }
 
 

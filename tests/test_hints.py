@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hints and options: which nodes carry them, and that they change nothing else."""
 
+import contextlib
 import re
 import warnings
 
@@ -64,6 +65,17 @@ def test_nodes_carry_the_hints_in_force_at_their_line():
     assert hints_of(graph, "add") == [[*cube, *options, ("vec_tile", "[3, 2]")]]
     assert hints_of(graph, "sqrt") == [[*cube, *options, ("vec_tile", "[2]")]]
     assert hints_of(graph, "sub") == [[*cube, ("cut", "[2]"), label, row]]
+
+
+@pytest.mark.parametrize("block", [lambda: pto.options(merge=1), lambda: pto.leaf("x")])
+def test_hints_of_a_block_end_with_an_exception_too(block):
+    @pto.jit
+    def caught(x):
+        with contextlib.suppress(KeyError), block():
+            raise KeyError
+        return x.exp()
+
+    assert hints_of(caught.trace(X), "exp") == [[]]
 
 
 def test_hints_are_no_part_of_a_graph_and_change_no_result():

@@ -253,16 +253,44 @@ def test_many_threads_compile_once_and_agree():
         close(result, want)
 
 
-def test_a_tracing_that_fails_leaves_nothing_behind():
+def test_threads_that_meet_a_traced_condition_at_once_agree():
+    """The late one finds its condition when the other has made a branch of it already."""
+    inside, done = threading.Event(), threading.Event()
+
+    def meet():
+        if threading.current_thread().name == "late":
+            inside.set()
+            done.wait(10)
+
+    @pto.jit
+    def doubled(x):
+        meet()
+        y = x
+        if x[0] > 0:
+            y = x * 2
+        return y
+
+    found = []
+    late = threading.Thread(name="late", target=lambda: found.append(doubled(np.ones(3))))
+    late.start()
+    inside.wait(10)
+    found.append(doubled(np.ones(3, np.float32)))
+    done.set()
+    late.join()
+    assert [x.tolist() for x in found] == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("words", [("mine",), ()])
+def test_a_tracing_that_fails_leaves_nothing_behind(words):
     broken = [True]
 
     @pto.jit
     def sometimes(x):
         if broken:
-            raise KeyError("mine")
+            raise KeyError(*words)
         return x + 1
 
-    with pytest.raises(KeyError, match="mine"):
+    with pytest.raises(KeyError, match="|".join(words)):
         sometimes(torch.ones(3))
     broken.clear()
     close(sometimes(torch.ones(3)), torch.full((3,), 2.0))

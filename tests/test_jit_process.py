@@ -79,6 +79,20 @@ def test_a_second_process_runs_no_compiler(tmp_path):
     assert calls(tmp_path) == before
 
 
+def test_the_name_of_an_operator_does_not_depend_on_the_process(tmp_path):
+    program = """
+import pto, torch
+
+@pto.jit
+def signed(x, mode="alpha"):
+    return x if mode in {"alpha", "beta", "gamma", "delta"} else -x
+
+print(signed.operator(torch.ones(2)))
+"""
+    names = {python(program, tmp_path, PYTHONHASHSEED=seed)[1] for seed in "12"}
+    assert len(names) == 1 and "pto_jit.signed_" in names.pop()
+
+
 LISTED = PROGRAM + 'import os\nprint(os.listdir(os.environ["PTO_CACHE_DIR"]))\n'
 
 

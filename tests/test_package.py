@@ -135,6 +135,8 @@ def test_types_stand_for_arrays(tmp_path):
     loaded = pto.load(tmp_path / "f.pto")
     assert loaded.variants == ("parts(x: bf16[s0, 1])",)
     assert torch.equal(loaded(x)["ends"].low, parts(x)["ends"].low)
+    fixed.package(tmp_path / "g.pto", pto.Tensor[pto.DYN, 8, pto.f32], pto.Tensor[3, pto.f32])
+    np.testing.assert_array_equal(pto.load(tmp_path / "g.pto")(X, X[0, :3]), X * 3)
 
 
 def test_tensors_of_pytorch_run_as_compiled_in_any_mode_and_no_gradient_is_lost(saved):

@@ -110,7 +110,7 @@ def test_products_have_batches_transposes_and_wider_results():
 
 
 EXTENDED = [  # element type, out_dtype, the names of extend_params, what NumPy makes of a @ b
-    ("int8", "f16", {"scale": 0.25}, lambda ab, b, s: ab * 0.25),
+    ("int8", "f16", {"scale": 0.25, "scale_tensor": None}, lambda ab, b, s: ab * 0.25),
     ("int8", "f16", {"scale_tensor": "s", "relu": True}, lambda ab, b, s: np.maximum(ab, 0) * s),
     ("int8", "i32", {"bias_tensor": "b", "relu": True}, lambda ab, b, s: np.maximum(ab + b, 0)),
     ("int8", "f32", {"bias_tensor": "b", "scale": -2, "relu": True},

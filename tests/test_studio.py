@@ -148,7 +148,12 @@ def test_names_of_a_trace_stay_text(tmp_path):
     "text",
     ["", "{", "[]", "7", '{"traceEvents": 3}', '{"traceEvents": [1]}', '{"traceEvents": [{}]}',
      '{"traceEvents": [{"ph": "X", "tid": 0}]}',
-     '{"traceEvents": [], "otherData": {"program": {"stages": [1]}}}'],
+     '{"traceEvents": [], "otherData": {"program": {"stages": [1]}}}',
+     '{"traceEvents": [], "otherData": [1]}', '{"traceEvents": [], "otherData": {"dropped": "x"}}',
+     '{"traceEvents": [], "otherData": {"program": {"sources": {"a.py": 1}}}}',
+     '{"traceEvents": [{"ph": "X", "tid": 0, "name": "a", "ts": NaN, "dur": 1}]}',
+     '{"traceEvents": [{"ph": "X", "tid": 0, "name": "a", "ts": 1e308, "dur": 1e308}]}',
+     "[" * 100000],
 )  # fmt: skip
 def test_what_is_no_trace_is_refused(text, tmp_path):
     path = tmp_path / "t.json"
@@ -156,6 +161,15 @@ def test_what_is_no_trace_is_refused(text, tmp_path):
     with pytest.raises(InvalidValue, match=r"t\.json is no trace|t\.json.*why") as caught:
         studio.read(path)
     assert "why:" in str(caught.value) and "fix:" in str(caught.value)
+
+
+def test_the_first_pane_of_each_kind_is_open():
+    program = {"sources": {"a.py": "", "b.py": ""}, "stages": [["graph", ""], ["fused", ""]]}
+    for kinds in (["sources"], ["sources", "stages"]):
+        some = {kind: program[kind] for kind in kinds}
+        document = studio.document_of(trace([], program=some))
+        panes = layout._panes(document).split("<details")[1:]
+        assert ["open" in pane.partition(">")[0] for pane in panes] == [True, False] * len(kinds)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """pto.testing: check() finds what is wrong with an operator; assert_close measures errors."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,12 @@ def test_assert_close_says_where_ulp_and_bounds():
     with pytest.raises(AssertionError, match="1 of 2 elements"):
         assert_close(np.array([1, 3]), np.array([1, 2]), 10)  # integers are equal
     assert set(FLOATS) == {"float64", "float32", "float16", "bfloat16"}
+
+
+def test_assert_close_needs_no_bfloat16_of_numpy_for_other_types(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    x = np.ones(2, np.float32)
+    assert assert_close(x, x, {pto.f32: 1e-6, pto.bf16: 1e-2, "f16": 1e-3}).bounds == 0
 
 
 def test_assert_close_reads_arrays_of_other_libraries():
@@ -139,6 +147,9 @@ def test_a_check_needs_an_oracle_and_an_operator():
         check(np.tanh)
     with pytest.raises(ValueError, match="framework 'Torch' is not installed\n  why: .*NumPy"):
         check(of("named"), ["Torch"])
+    operator = of("once")
+    for names in ("NumPy", (name for name in ["NumPy"])):
+        assert "threads" in {row.what for row in check(operator, names).rows}
 
 
 def test_an_operator_of_the_library_passes():

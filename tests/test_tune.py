@@ -119,6 +119,17 @@ def test_lines_of_the_user_stand(own_cache):
     )
 
 
+def test_a_report_is_of_the_code_that_runs_with_what_was_found(own_cache):
+    def chain(x):
+        return pto.tanh(pto.exp(x) + 1) * 2
+
+    chained = pto.jit(chain)
+    assert len(chained.report(X, repeats=1).statements) == 1
+    put(own_cache, chain, (X,), {"merge": 1})
+    chained.compiled.forget_kernels()  # as tune() does behind a search
+    assert [one.calls for one in chained.report(X, repeats=1).statements] == [1] * 4
+
+
 def test_another_file_is_read_where_config_names_it(own_cache, tmp_path, monkeypatch):
     other = tmp_path / "from_elsewhere.json"
     softmax = pto.jit(softmax_of)

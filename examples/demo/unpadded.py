@@ -27,7 +27,7 @@ class Words:
 
     @cached_property
     def places(self):
-        """Of each word the row and the column."""
+        """(rows, columns) of the words, i64 [words] each."""
         return self.mask.nonzero(as_tuple=True)
 
     @cached_property
@@ -36,12 +36,12 @@ class Words:
 
     @cached_property
     def shape(self):
-        """Of the batch in which every sentence begins its row."""
+        """(sentences, words of the longest): the batch in which every sentence begins its row."""
         return len(self.mask), int(self.lengths.max())
 
     @cached_property
     def slots(self):
-        """Of each word its place in that batch; None where they fill it."""
+        """The place of each word in that batch, i64 [words]; None where words fill it."""
         rows = self.places[0]
         if len(rows) == self.shape[0] * self.shape[1]:
             return None

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every kernel example does around its kernel: numbers to compute on, and the report of its
-// error and speed. Build one with:
+// The part that all kernel examples share: numbers to compute on, and the report of error and
+// speed. This builds one:
 //
-//     g++ -O2 $(python -m pto config --cxxflags) 1_softmax.cpp -o softmax $(python -m pto config
-//     --ldflags)
+//     flags=$(python -m pto config --cxxflags) libraries=$(python -m pto config --ldflags)
+//     g++ -O2 $flags 1_softmax.cpp -o softmax $libraries
 #pragma once
 #include <pto/pto-inst.hpp>
 

@@ -22,7 +22,7 @@ def columns(layer: nn.Linear) -> torch.Tensor:
 
 
 def indexer_weights(m: nn.Module) -> dict[str, torch.Tensor]:
-    """Those of DeepseekV32Indexer, by the names of indexer_prolog_float."""
+    """The weights of DeepseekV32Indexer, by the names of indexer_prolog_float."""
     return {
         "w_qb": columns(m.wq_b), "wk": columns(m.wk), "w_proj": columns(m.weights_proj),
         "gamma": m.k_norm.weight.detach(), "beta": m.k_norm.bias.detach(),
@@ -30,7 +30,7 @@ def indexer_weights(m: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def latent_weights(m: nn.Module) -> dict[str, torch.Tensor]:
-    """Those of DeepseekV32Attention without its indexer, by the names of mla_decode_step_float."""
+    """The weights of DeepseekV32Attention but its indexer, named as in mla_decode_step_float."""
     nope, rope, heads = m.qk_nope_head_dim, m.qk_rope_head_dim, m.num_heads
     up = m.kv_b_proj.weight.detach().view(heads, nope + m.v_head_dim, m.kv_lora_rank)
     assert m.q_b_proj.out_features == heads * (nope + rope)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one query over its keys, a page at a time. What was seen so far is `sum`, the values
-// weighted by exp(score - most), with `stats` = {most, the sum of these weights}.
+// Attention of one query over its keys, a page at a time. `sum` keeps the values of all pages so
+// far, weighted by exp(score - most), and `stats` is {most, the sum of these weights}.
 #include <pto/pto-inst.hpp>
 
 using namespace pto;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What another compiler might have made: z = x + y in steps that a constant blob chooses, by way of
+// Stands for a kernel of another compiler: z = x + y in steps that a constant blob chooses, through
 // a workspace. It includes nothing of pto; only its C symbol and parameters are known to others.
 #include <cstdint>
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto import _core
+from pto.config import config
 from pto.language import arguments
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
@@ -89,9 +90,9 @@ class GroupProgram(_core.Callable):
 
     def _compiled(self, graph: _core.Graph, strides: tuple[int, ...]) -> _core.Program:
         with self._lock:
-            key = (str(graph), strides)
+            key = (str(graph), strides, config.target)
             if key not in self._made:
-                self._made[key] = _core.compile(graph, strides)
+                self._made[key] = _core.compile(graph, strides, target=config.target)
             return self._made[key]
 
     def specialise(self, tensors: list, constants: list, numbers: list) -> tuple:

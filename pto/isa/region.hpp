@@ -42,7 +42,9 @@ PTO_INLINE int64_t max_size(int64_t a, int64_t b) { return a > b ? a : b; }
   if (b == -1) return int64_t(0 - uint64_t(a));  // INT64_MIN / -1 traps
   return a / b - (a % b != 0 && (a ^ b) < 0);
 }
-PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+PTO_INLINE int64_t floor_mod(int64_t a, int64_t b) {
+  return b == 0 || b == -1 ? 0 : a - floor_div(a, b) * b;
+}
 
 // Sums and products of sizes that decide how much memory is taken. What leaves 64 bits is
 // kHugeSize, more than any memory has.

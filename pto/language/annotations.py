@@ -115,6 +115,7 @@ class TensorType:
 
 
 def refuse_size(name: str, axis: int, size: Any, kind: TensorType) -> None:
+    """Raises InvalidValue for an axis of another size than its annotation fixes."""
     given = "another size than 1" if isinstance(size, _core.Dim) else f"the size {size}"
     fail(f"{name} has {given} along axis {axis}, and is annotated as {kind!r}",
          "a number in an annotation fixes the size",

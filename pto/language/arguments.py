@@ -88,10 +88,12 @@ def adapter(kind: type) -> str:
 
 
 def grad_enabled() -> bool:
+    """Says whether PyTorch, which is loaded, records gradients on this thread."""
     return sys.modules["torch"].is_grad_enabled()
 
 
 def numpy_ndarray() -> Any:
+    """The class numpy.ndarray; results of NumPy's calls are made of it."""
     import numpy
 
     return numpy.ndarray
@@ -107,6 +109,7 @@ def convert(value: Any) -> tuple[object, str] | None:
 
 
 def export_dlpack(value: Any) -> object:
+    """The DLPack capsule of an array, of version 1 where its library knows that."""
     try:
         return value.__dlpack__(max_version=(1, 0))
     except TypeError:

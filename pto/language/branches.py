@@ -5,8 +5,8 @@
         total = total - 1
     y = pto.cond(total[0] > 0, lambda: total, lambda: -total)
 
-Both ways are traced, into the bodies of a `branch`. What they read from outside becomes an input of
-both; a tensor that one of them writes into has its newest version behind the branch.
+Both ways are traced, into the bodies of a `branch`. A value that one reads from outside becomes an
+input of both; a tensor that one of them writes into has its newest version behind the branch.
 
 Invariant: both bodies have the same inputs, and results of the same types.
 Thread safety: as a trace.
@@ -257,7 +257,9 @@ def _run_both(condition: Tensor, then: Callable, otherwise: Callable,
 
 
 def _is_one(a: Any, b: Any) -> bool:
-    """Says whether both ways give a variable one value, known while tracing."""
+    """Says whether both ways give a variable one value, known while tracing; -0.0 is not 0.0."""
     if isinstance(a, _core.Dim):
         return a.same(b)
-    return a is b or (type(a) is type(b) and type(a) in _VALUES and a == b)
+    if a is b or type(a) is not type(b):
+        return a is b
+    return repr(a) == repr(b) if type(a) is float else type(a) in _VALUES and a == b

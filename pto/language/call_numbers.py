@@ -70,9 +70,8 @@ class Tracing:
         for place, about in enumerate(tensors):
             if about:
                 values[place] = self.trace.input(code.co_varnames[place], *about[:2], *about[3:])
-        wide = any(about and about[0] == "f64" for about in tensors)
         for place in numbers:
-            number = self.trace.scalar(code.co_varnames[place], "f64" if wide else "f32")
+            number = self.trace.scalar(code.co_varnames[place], self.trace.number_type)
             values[place] = as_number(number)
         self.numbers = [constants[place] for place in numbers]
         self.trace.steps = Steps(self.trace, packed) if packed is not None else None

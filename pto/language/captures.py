@@ -14,7 +14,7 @@ attributes of modules, classes and plain objects, elements of short dicts and li
 functions that it calls. Each call of a jitted function compares the values (bindings/captures.cpp)
 and compiles anew if one has changed; where another object stands on the way to a value, it searches
 again. Not seen: elements that a dict or list gets later, what getattr() reaches, and code of
-libraries. What the function itself assigns, such as a counter of traces, does not count.
+libraries. Places that the function itself assigns, such as a counter of traces, do not count.
 """
 
 import dis
@@ -112,7 +112,7 @@ class _Print:
         for code in _codes(function.__code__):
             self.texts.append(f"code {code.co_code.hex()} {code.co_names} {code.co_varnames}")
             constants = [x for x in code.co_consts if not isinstance(x, types.CodeType)]
-            self.texts.append(repr(constants))
+            self.texts.append(_text(constants))
         self.value(function.__defaults__ or ())
         self.value(tuple((function.__kwdefaults__ or {}).items()))
 
@@ -134,6 +134,15 @@ class _Print:
             what = value if isinstance(value, types.FunctionType) else type(value)
             self.texts.append(f"a {what.__module__}.{what.__qualname__}")
             self.objects.append(value)
+
+
+def _text(constant: Any) -> str:
+    """The text of a constant of code, whose sets have no order of their own."""
+    if isinstance(constant, frozenset):
+        return f"frozenset({sorted(map(_text, constant))})"
+    if isinstance(constant, tuple | list):
+        return f"[{', '.join(map(_text, constant))}]"
+    return repr(constant)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language.dtypes import boolean, f32, i64
+from pto.language.dtypes import boolean, i64
 from pto.language.location import fail
 from pto.language.shape import same_size
 from pto.language.symbol import unwrapped
@@ -69,7 +69,7 @@ class Carried:
 
 
 def as_traced(trace: Trace, value: Any) -> Tensor | None:
-    """A variable's value as a tensor; None for what is neither a tensor nor a number."""
+    """A variable's value as a tensor, numbers as wide as the inputs; None for any other value."""
     value = unwrapped(value)
     if isinstance(value, Tensor):
         return value
@@ -78,13 +78,15 @@ def as_traced(trace: Trace, value: Any) -> Tensor | None:
     known = None if isinstance(value, Undefined) else number(value)
     if known is None:
         return None
-    kind = boolean if isinstance(known, bool) else i64 if isinstance(known, int) else f32
+    kind = boolean if isinstance(known, bool) else i64 if isinstance(known, int) else (
+        trace.number_type)  # fmt: skip
     first = constant(trace, known, kind)
     first.weak = kind is not boolean
     return first
 
 
 def enter(trace: Trace, name: str, first: Tensor) -> Carried:
+    """A variable as an input of the body that is being traced; `first` is its value in front."""
     entered = trace.scope.parameter(name, first.dtype.name, first.shape)
     return Carried(name, first, Tensor(trace, entered, weak=first.weak))
 

@@ -173,7 +173,8 @@ def _neighbour(x: Tensor, nearest: Tensor, kind: DType, mode: CastMode) -> Tenso
 def _beside(y: Tensor, kind: DType, side: int) -> Tensor:
     """The next number of `kind` above (side 1) or below y, which is one, in y's wider type.
 
-    Five quarters of the half distance at least, and less than three: rounding does the rest.
+    y moves by 5/4 of half the distance to that number at least, and by less than three halves of
+    it, so that rounding gives the number.
     """
     digits, least, largest = _DIGITS[kind.name]
     step = abs(y) * (1.25 * 2.0**-digits)

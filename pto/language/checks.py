@@ -9,8 +9,7 @@ that it refuses has written nothing. One inside a loop or branch runs there. Thr
 trace.
 """
 
-import functools
-import operator
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +50,7 @@ def check(condition: Any, what: str) -> None:
     if condition.dtype is not boolean:
         fail(f"check: the condition is {condition.dtype}", "a condition is true or false",
              "compare: pto.check(n >= 0, ...)", InvalidType)  # fmt: skip
-    elements: Any = functools.reduce(operator.mul, condition.shape, 1)
+    elements: Any = math.prod(condition.shape)
     wrong = min(sum(cast(logical_not(condition), i64)), elements)  # says the most it can be
     trace.here().guard_holds(sized(trace, wrong, "check"), what)
     trace.scope.keep_for_checks()

@@ -5,8 +5,8 @@
     compared(("lt", "lt"), 0, lambda: n, lambda: 8)    # 0 < n < 8
 
 rewrite_statements.py makes these calls of the text of conditions, since Python's `and`, `or` and
-`not` need a truth value, and sizes have no comparisons. What Python would not evaluate does not run
-here.
+`not` need a truth value, and sizes have no comparisons. A part that Python would not evaluate does
+not run here.
 
 Thread safety: as a trace.
 """

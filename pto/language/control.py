@@ -24,10 +24,11 @@ from pto.language.elementwise import eq, ge, gt, le, where
 from pto.language.location import describe, fail, user_line
 from pto.language.scope import Captured, Scope
 from pto.language.stepping import stepped, stepped_loop
+from pto.language.symbol import is_whole
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current, is_tracing
 from pto.language.types import constant
-from pto.language.whole import is_whole, max, plain, whole
+from pto.language.whole import max, plain, whole
 
 
 class loop:

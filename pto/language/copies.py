@@ -9,6 +9,7 @@ import zlib
 from typing import Any
 
 from pto import _core
+from pto.language.dtypes import dtype as element_type
 from pto.language.dtypes import numpy_type
 from pto.language.interpret import pack
 
@@ -68,7 +69,7 @@ def _numbers(name: str, dtype: str, shape: tuple, fill: int) -> Any:
     import numpy
 
     chosen = numpy.random.default_rng([zlib.crc32(name.encode()), fill])
-    if dtype[0] in "fb" and dtype != "bool":
+    if element_type(dtype).is_float:
         numbers = chosen.standard_normal(shape) * (1 + fill)
     else:
         numbers = chosen.integers(0, 2 if dtype == "bool" else 2 + fill, shape)

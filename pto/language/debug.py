@@ -7,7 +7,7 @@
         pto.print("largest", pto.amax(e))           # largest 1.0
         return e / pto.sum(e, -1, keepdim=True)
 
-A call that meets one of them runs in steps on the interpreter: stepping.py. So does every call
+A call that meets one of them runs in steps on the interpreter: stepping.py. Every call does so
 while pto.config.interpret is True. Thread safety: as a trace.
 """
 

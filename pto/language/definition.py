@@ -17,6 +17,7 @@ AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them
 
 
 def check_is_class(definition: object) -> None:
+    """Raises InvalidType where @op decorates anything but a class."""
     if not isinstance(definition, type):
         raise InvalidType(
             f"@op decorates {describe(definition)}",
@@ -26,6 +27,7 @@ def check_is_class(definition: object) -> None:
 
 
 def check_definition(operator: Any) -> None:
+    """Raises InvalidType or InvalidValue where members of the class are unknown or do not fit."""
     kernel, build = operator.member("kernel"), operator.member("build")
     name = operator.definition.__name__
     for member in vars(operator.definition):

@@ -6,8 +6,8 @@
 
 It walks the nodes from the outputs back to the inputs and adds up what each operation passes on. At
 a jump of a derivative it follows PyTorch: relu, abs and rounding give 0 there; equal operands of
-maximum, and equal largest elements, share the gradient. Of elements that scatter wrote to one place
-each gets that place's gradient.
+maximum, and equal largest elements, share the gradient. Each of the elements that scatter wrote to
+one place gets that place's gradient.
 """
 
 import math
@@ -20,7 +20,7 @@ from pto.language.dtypes import i64
 from pto.language.matrix import matmul
 from pto.language.reduce import sum, sum_to
 from pto.language.reverse_bodies import branch_gradient, loop_gradient, zeros
-from pto.language.selection import flip
+from pto.language.selection import along, flip
 from pto.language.shape import broadcast_to
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
@@ -184,31 +184,26 @@ def _made(like: Tensor, record: Callable[..., int], *operands: Any) -> Tensor:
     return Tensor(like.trace, record(like.trace.here(), *operands))
 
 
-def _along(op: str, axis: int, *operands: Tensor) -> Tensor:
-    values = [x.value for x in operands]
-    return _made(operands[0], lambda b: b.along(op, values, axis))
-
-
 def _read_at(d: Tensor, axis: int, index: Tensor) -> Tensor:
     """The gradient at written positions; 0 at -1, where nothing was written."""
-    written = _along("gather", axis, d, e.maximum(index, 0))
+    written = along("gather", axis, d, e.maximum(index, 0))
     return _masked(broadcast_to(index >= 0, written.shape), written)
 
 
 def _scattered(d: Tensor, y: Tensor, axes: list[int], into: Tensor, index: Tensor,
                part: Tensor) -> tuple:  # fmt: skip
-    kept = _along("scatter", axes[0], d, index, zeros(part))
+    kept = along("scatter", axes[0], d, index, zeros(part))
     return kept, None, _read_at(d, axes[0], index)
 
 
 def _cumulated(d: Tensor, y: Tensor, axes: list[int], x: Tensor) -> tuple:
     """An element is part of the sums from its own position on."""
-    return (flip(_along("cumsum", axes[0], flip(d, axes[0])), axes[0]),)
+    return (flip(along("cumsum", axes[0], flip(d, axes[0])), axes[0]),)
 
 
 def _sorted(d: Tensor, y: Tensor, _: Any, x: Tensor) -> tuple:
     positions = _made(y, lambda b: b.result(y.value, 1))
-    return (_along("scatter", x.ndim - 1, zeros(x), positions, d),)
+    return (along("scatter", x.ndim - 1, zeros(x), positions, d),)
 
 
 def _part(d: Tensor, like: Tensor, offsets: Sequence[Any]) -> Tensor:
@@ -304,7 +299,7 @@ _RULES: dict[str, Callable[..., tuple]] = {
 _INTO_PARTS: dict[str, Callable[..., Tensor]] = {
     # (gradient of the result, that of what it reads, axes, positions...) -> the latter, added to
     "view": lambda d, into, _, *at: _put(into, _part(into, d, at) + d, at),
-    "gather": lambda d, into, axes, index: _along("scatter_add", axes[0], into, index, d),
+    "gather": lambda d, into, axes, index: along("scatter_add", axes[0], into, index, d),
 }
 TILE_GRADIENTS: dict[str, Callable[..., list]] = {}  # of tile_operation.py, by name
 _OF_BODIES = {"loop": loop_gradient, "repeat": loop_gradient, "branch": branch_gradient}

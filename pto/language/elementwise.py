@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, f32, i64
+from pto.language.dtypes import dtype as element_type
 from pto.language.location import fail
 from pto.language.operation import method, operation
+from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.types import (
     cast,
@@ -300,7 +302,7 @@ def full_like(x: Tensor, value: object, dtype: object = None) -> Tensor:
 
     The number may be a size, or a tensor of rank 0.
     """
-    kind = x.dtype if dtype is None else cast(x, dtype).dtype
+    kind, value = x.dtype if dtype is None else element_type(dtype), unwrapped(value)
     if isinstance(value, Tensor | _core.Dim):
         filled = cast(operand(value, x, "full_like"), kind)
     else:

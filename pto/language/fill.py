@@ -10,17 +10,19 @@ Thread safety: as a trace.
 from collections.abc import Sequence
 from typing import Any
 
+from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, dtype, f32, i64
 from pto.language.location import describe, fail
+from pto.language.symbol import is_whole, unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current
 from pto.language.types import cast, constant, number
-from pto.language.whole import is_whole, sized
+from pto.language.whole import sized, whole
 
 
 def full(shape: Sequence, value: Any, kind: object = None) -> Tensor:
-    """A tensor filled with a number: f32 for a float, i64 for an int, unless `kind` says."""
+    """A tensor filled with a number: f32 for a float, i64 for an int or size, or as `kind` says."""
     trace = current("full")
     sizes = [shape] if is_whole(shape) else shape
     if isinstance(sizes, str | Tensor) or not isinstance(sizes, Sequence):
@@ -32,6 +34,8 @@ def full(shape: Sequence, value: Any, kind: object = None) -> Tensor:
 
 
 def _filling(trace: Any, value: Any, kind: object) -> Tensor:
+    value = unwrapped(value)
+    value = whole(trace, value, "full") if isinstance(value, _core.Dim) else value
     if isinstance(value, Tensor) and value.ndim == 0:
         return value if kind is None else cast(value, kind)
     plain = number(value)

@@ -19,10 +19,11 @@ from pto.language.dtypes import f32, f64, i64
 from pto.language.elementwise import where
 from pto.language.location import describe, fail
 from pto.language.operation import method
+from pto.language.symbol import is_whole
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current
 from pto.language.types import cast, constant, number
-from pto.language.whole import is_whole, max, plain, sized, whole
+from pto.language.whole import max, plain, sized, whole
 
 
 def _counting(trace: Trace, shape: Sequence, axis: int) -> Tensor:

@@ -267,7 +267,7 @@ def probed(operator: "Operator") -> tuple[tuple[str, ...], tuple[str, ...]]:
         for name in operator.output_names
     }
     attributes = {
-        a.name: trace.scalar(a.name, "f32") if a.kind == "float" else a.default
+        a.name: trace.scalar(a.name, trace.number_type) if a.kind == "float" else a.default
         for a in operator.attributes
     }
     everything = frozenset(operator.tensor_names)

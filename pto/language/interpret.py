@@ -11,9 +11,14 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language import dtypes
 from pto.language.dtypes import DType, numpy_type
+from pto.language.dtypes import dtype as element_type
 from pto.language.location import describe
+
+
+def _wide(dtype: str) -> str:
+    """The type of NumPy in which the interpreter gets and gives the elements of another one."""
+    return "float64" if element_type(dtype).is_float else "int64"
 
 
 def _fits(array: Any, kind: DType) -> bool:
@@ -28,17 +33,20 @@ def _fits(array: Any, kind: DType) -> bool:
 
 
 def pack(value: Any, dtype: str) -> tuple:
+    """(dtype, shape, bytes in f64 or i64) of an array or number, as _core.interpret() takes it.
+
+    Raises InvalidType where NumPy makes no such array of it.
+    """
     import numpy
 
     if hasattr(value, "detach"):  # NumPy has no bf16 of its own: torch's goes through f32
         value = value.detach()
         value = (value.float() if dtype == "bf16" else value).numpy()
-    wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
     try:
         array = numpy.asarray(value)
-        if not _fits(array, dtypes.dtype(dtype)):
+        if not _fits(array, element_type(dtype)):
             raise TypeError(f"its elements, of type {array.dtype}, are no numbers of that type")
-        return dtype, array.shape, numpy.ascontiguousarray(array, wide).tobytes()
+        return dtype, array.shape, numpy.ascontiguousarray(array, _wide(dtype)).tobytes()
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidType(
             f"interpret: {describe(value)} is no array of {dtype}: {error}",
@@ -64,11 +72,11 @@ def _packed(graph: _core.Graph, inputs: tuple) -> list[tuple]:
 
 
 def unpack(packed: tuple) -> Any:
+    """The NumPy array that pack() gives as these three."""
     import numpy
 
     dtype, shape, data = packed
-    wide = numpy.float64 if dtype[0] in "fb" and dtype != "bool" else numpy.int64
-    return numpy.frombuffer(data, wide).reshape(shape).astype(numpy_type(dtype))
+    return numpy.frombuffer(data, _wide(dtype)).reshape(shape).astype(numpy_type(dtype))
 
 
 def interpret(

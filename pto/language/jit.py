@@ -9,10 +9,10 @@
 
 A kernel is compiled per number of axes, element types, and constants; sizes are free, except that
 1 (which broadcasts) is a case of its own. It is cached on disk. Numbers, strings, None, tuples and
-dataclasses of these are constants: they may steer `if` and `range`. So are those that the function
-captures, from globals, closures, modules and functions that it calls: each call compares them
-(captures.py). A float that steers nothing is a number of the call: one kernel serves all its
-values. A result is a tensor, or a tuple, list or dict of them, nested or not.
+dataclasses of these are constants: they may steer `if` and `range`. Such values that the function
+captures, from globals, closures, modules and functions that it calls, are constants, too: each call
+compares them (captures.py). A float that steers nothing is a number of the call: one kernel serves
+all its values. A result is a tensor, or a tuple, list or dict of them, nested or not.
 
 With torch tensors the function is an operator of PyTorch wherever PyTorch does more than run it:
 gradients, transforms, compilation, profiling, npu tensors (jit_operator.py).
@@ -33,7 +33,7 @@ from pto.language.captures import Places, captured
 from pto.language.location import describe, fail, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.misuse import told
-from pto.language.operation import compile_with
+from pto.language.operation import compile_with, names_of
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
 from pto.language.static_sizes import PerSize
@@ -70,13 +70,11 @@ class Jit(Tools, _core.Callable):
                 "decorate a def without *args and **kwargs",
                 f"{shown(code.co_filename)}:{code.co_firstlineno}" if code else "",
             )
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        names = names_of(function)
         defaults = function.__defaults__ or ()
         named = function.__kwdefaults__ or {}
         if code.co_kwonlyargcount:  # from the first default on, Ellipsis: none
-            first = code.co_argcount - len(defaults)
             defaults += tuple(named.get(n, ...) for n in names[code.co_argcount :])
-            defaults = defaults if first + len(defaults) == len(names) else ()
         self.is_method = is_in_class(function)
         self.bind_function(name, names, defaults, arguments, self.is_method)
         self.parameters, self.defaults, self.autocast = names, defaults, autocast
@@ -132,21 +130,23 @@ class Jit(Tools, _core.Callable):
 
     def call_traced(self, *args: Any, **kwargs: Any) -> Any:
         """The function as a part of another one that is being traced."""
+        function = self.traced_function()
         try:
-            return inside(self, self.traced_function())(*args, **kwargs)
+            return inside(self, function)(*args, **kwargs)
         except TracedCondition as error:
-            error.is_new = error.is_new or self.begin_branches()
+            error.is_new = error.is_new or self.begin_branches(function)
             raise
 
-    def begin_branches(self) -> bool:
-        """Makes branches of the program of `if` and `while`; says whether that is new.
+    def begin_branches(self, traced: Callable) -> bool:
+        """Makes branches of the program of `if` and `while`; says whether that is new to a tracing.
 
-        Only a function that turns out to choose by traced values is rewritten for it.
+        `traced` is the function that the tracing ran: another thread may have made branches of it
+        meanwhile. Only a function that turns out to choose by traced values is rewritten.
         """
         from pto.language.rewrite_source import has_branches, rewritten
 
         if self.rewritten or not has_branches(self.__wrapped__):
-            return False
+            return traced is not self.traced_function()
         self.rewritten = rewritten(self.__wrapped__)
         return True
 
@@ -180,6 +180,11 @@ class Jit(Tools, _core.Callable):
 
     def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple["Jit", tuple, dict[str, Any]]:
         return self, args, kwargs
+
+    def forget_kernels(self) -> None:
+        """Lets the next calls compile anew, recorded ones too; calls in progress go on."""
+        super().forget_kernels()
+        self.__dict__.pop("_recorded", None)
 
     def recorded_form(self) -> "Jit":
         """The function as one whose programs tell a recording of their statements; made once."""
@@ -257,7 +262,7 @@ class Jit(Tools, _core.Callable):
             return traced(self.__name__, function, tensors, constants, numbers, self.writes,
                           self.short_writes)  # fmt: skip
         except TracedCondition as error:
-            if not (error.is_new or self.begin_branches()):
+            if not (error.is_new or self.begin_branches(function)):
                 raise
         return self._traced(tensors, constants, numbers)
 
@@ -376,11 +381,6 @@ def jit(
         return kind(function, constants, autocast, short_writes)
 
     return made if function is None else made(function)
-
-
-def names_of(function: Callable) -> tuple[str, ...]:
-    code = function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 @compile_with

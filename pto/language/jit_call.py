@@ -32,6 +32,7 @@ class SortedCall:
 
 
 def sorted_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> SortedCall:
+    """Sorts a call with at least one tensor of PyTorch; raises Error for what it cannot take."""
     given = SortedCall(bound(jit, args, kwargs), [], [], (), ())
     constants, kinds = [], []
     for place, value in enumerate(given.values):

@@ -54,9 +54,7 @@ class Version:
 
     def accepts(self, kinds: list[str], outputs: list[str], form: Form) -> bool:
         """Says whether it computes a call whose tensors and results have these element types."""
-        if form != self.form or len(outputs) != len(self.types_of(kinds) or ()):
-            return False
-        return self.types_of(kinds) == outputs
+        return form == self.form and self.types_of(kinds) == outputs
 
     def types_of(self, kinds: list[str]) -> list[str] | None:
         """The element types of the results for tensors of these; None: not its tensors."""

@@ -46,13 +46,14 @@ def without_jumps(body: list[ast.stmt], flags: Flags) -> list[ast.stmt]:
 
 
 def assign(name: str, value: bool, at: ast.AST) -> ast.stmt:
+    """`name = value`, at the line of `at`."""
     target = ast.Name(name, ast.Store())
-    return _placed(ast.Assign([target], ast.Constant(value)), at)
+    return placed(ast.Assign([target], ast.Constant(value)), at)
 
 
 def holds_not(name: str, at: ast.AST) -> ast.expr:
     """`not name`."""
-    return _placed(ast.UnaryOp(ast.Not(), ast.Name(name, ast.Load())), at)
+    return placed(ast.UnaryOp(ast.Not(), ast.Name(name, ast.Load())), at)
 
 
 def _guarded(body: list[ast.stmt], flags: Flags) -> list[ast.stmt]:
@@ -70,7 +71,7 @@ def _guarded(body: list[ast.stmt], flags: Flags) -> list[ast.stmt]:
             changed.orelse = _guarded(node.orelse, flags)
         made.append(changed)
         if rest := _guarded(body[place + 1 :], flags):
-            made.append(_placed(ast.If(holds_not(flags.guard, node), rest, []), node))
+            made.append(placed(ast.If(holds_not(flags.guard, node), rest, []), node))
         return made
     return made
 
@@ -89,7 +90,8 @@ def _jumps(body: list[ast.stmt], everywhere: bool) -> list[ast.stmt]:
     return found
 
 
-def _placed(node: ast.AST, at: ast.AST) -> ast.AST:
+def placed(node: ast.AST, at: ast.AST) -> ast.AST:
+    """The node; its parts without a line get that of `at`."""
     for inner in ast.walk(node):
         if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
             ast.copy_location(inner, at)

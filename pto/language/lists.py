@@ -15,6 +15,7 @@ from typing import Any
 
 from pto.errors import InvalidType
 from pto.language.location import user_line
+from pto.language.operation import names_of
 
 
 def flattened(function: Callable, definition: ast.FunctionDef | None, names: list[str],
@@ -33,18 +34,23 @@ def flattened(function: Callable, definition: ast.FunctionDef | None, names: lis
                 f"pass {required} arguments, or {required} tensors in lists",
                 user_line(),
             )
-        return _built(function, names[:total], names[:total])
+        return _built(function, names[:total], names[:total], names[:total])
     flat, given = [], []
     for name, count in zip(names, counts, strict=False):
         own = [name] if count is None else [f"{name}_{i}" for i in range(count)]
         flat += own
         is_one = count is None or (count == 1 and not _is_used_as_list(definition, name))
         given.append(own[0] if is_one else f"[{', '.join(own)}]")
-    return _built(function, flat, given)
+    return _built(function, names, flat, given)
 
 
-def _built(function: Callable, flat: list[str], given: list[str]) -> types.FunctionType:
-    text = f"def {function.__name__}({', '.join(flat)}):\n    return __of({', '.join(given)})\n"
+def _built(function: Callable, parameters: list[str], flat: list[str],
+           given: list[str]) -> types.FunctionType:  # fmt: skip
+    """A function of the names in `flat`; `given` has the expression for each parameter."""
+    by_name = names_of(function)[function.__code__.co_argcount :]
+    passed = [f"{name}={one}" if name in by_name else one
+              for name, one in zip(parameters, given, strict=False)]  # fmt: skip
+    text = f"def {function.__name__}({', '.join(flat)}):\n    return __of({', '.join(passed)})\n"
     names: dict[str, Any] = {"__of": function}
     exec(compile(text, "<lists of tensors>", "exec"), names)  # noqa: S102 names of parameters
     return names[function.__name__]

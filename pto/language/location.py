@@ -28,8 +28,7 @@ def traced_line() -> tuple[str, int]:
 
 
 def user_line() -> str:
-    """ "file.py:12" of the innermost frame that is neither ours nor PyTorch's, where the mistake
-    is.
+    """The innermost line that is neither ours nor PyTorch's, "file.py:12": where the mistake is.
 
     "" where there is none: a framework called from a thread of its own.
     """

@@ -70,8 +70,8 @@ def _extended(a: Tensor, b: Tensor, kind: DType, given: dict[str, Any]) -> Tenso
                  "pass a bias of i32, or add it behind the product", InvalidType)  # fmt: skip
         found = found + cast(bias, wide)
     found = maximum(found, 0) if given.get("relu") else found
-    scale = given.get("scale_tensor", given.get("scale"))
-    if scale is not None:
+    scales = (given.get("scale_tensor"), given.get("scale"))
+    if (scale := next((one for one in scales if one is not None), None)) is not None:
         found = cast(found, f32) if wide.is_integer else found
         found = found * (cast(scale, found.dtype) if isinstance(scale, Tensor) else scale)
     if kind.is_integer and found.dtype.is_float:

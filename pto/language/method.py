@@ -2,8 +2,8 @@
 """Binds jitted methods to their objects, as Python does, also inside torch.compile.
 
 torch.compile checks before a call that its trace still holds, but it does not see what a jitted
-method reads of its object. So while it traces, the attributes that the method names are arguments
-of the call: a changed attribute compiles anew. Thread safety: as of the method.
+method reads of its object. While it traces, the attributes that the method names are therefore
+arguments of the call: a changed attribute compiles anew. Thread safety: as of the method.
 """
 
 import functools

@@ -52,7 +52,7 @@ def _known(error: Exception) -> Error | None:
             "tensor that only operations of pto take",
             next(fix for words, fix in _FIXES if words in text),
         )
-    if isinstance(error, KeyError) and _TRACED.search(type(error.args[0]).__name__):
+    if isinstance(error, KeyError) and any(_TRACED.search(type(x).__name__) for x in error.args):
         return InvalidType(
             f"a dict has no key {error.args[0]!r}",
             "its keys are known, and a traced value is none of them before the call",
@@ -80,7 +80,7 @@ def formatted(value: object, text: str, form: str) -> str:
 
 
 def refuse_key(value: object, only_in: bool = False) -> None:
-    """Fails where the user's own line asks for the hash of a traced value; or only by `in`."""
+    """Fails where the user's own line asks for the hash of a traced value; `only_in`: by `in`."""
     frame = sys._getframe(2)
     code = frame.f_code
     by_in = code.co_code[frame.f_lasti] == dis.opmap["CONTAINS_OP"]

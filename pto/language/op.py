@@ -145,17 +145,16 @@ class Operator(Signature, _core.Callable):
         for a in self.attributes:  # a size of the call is that of one more input
             if a.kind == "SymInt" and values[a.name] is not None:
                 trace.input(f"size_{a.name}", "bool", (values[a.name],))
-        results = self._built(trace, tensors, values)
+        results = self._built(trace, values)
         graph, _ = trace.finish([t for result in results for t in members(result)])
         self._check_inferred(graph, values)
         return graph
 
-    def _built(self, trace: Trace, tensors: list, values: dict[str, Any]) -> list:
+    def _built(self, trace: Trace, values: dict[str, Any]) -> list:
         """Calls `build`; real attributes are numbers of the call, as wide as the tensors."""
-        wide = any(like[0] == "f64" for like in _flat(tensors))
         for a in self.attributes:
             if a.kind == "float" and values[a.name] is not None:
-                values[a.name] = trace.scalar(a.name, "f64" if wide else "f32")
+                values[a.name] = trace.scalar(a.name, trace.number_type)
         with trace.active():
             return self.results(self.member("build")(*values.values()))
 
@@ -216,7 +215,7 @@ class Operator(Signature, _core.Callable):
         trace = Trace(self._local_name)
         trace.builder.let_sizes_be_one()
         values = self._inputs(trace, tensors, attributes)
-        results = self._built(trace, tensors, values)
+        results = self._built(trace, values)
         outputs = [_described(r) for r in results]
         graph, _ = trace.finish([t for result in results for t in members(result)])
         return outputs, list(graph.guards)
@@ -263,10 +262,6 @@ class Operator(Signature, _core.Callable):
 
     def __repr__(self) -> str:
         return f"<operator {self.schema}>"
-
-
-def _flat(values: list) -> list:
-    return [t for value in values for t in (value if isinstance(value, list) else [value]) if t]
 
 
 def _spec(like: Any) -> Any:

@@ -34,12 +34,17 @@ _SENTENCES = {
 }
 
 
+def names_of(function: Callable) -> tuple[str, ...]:
+    """The names of a plain function's parameters, those by name only the last."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 def operation(function: Callable[..., Result]) -> Callable[..., Result]:
     """Wraps a function of the language: checks by annotations, and calls on arrays."""
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = names_of(function)
     kinds = {name: found for name in names if (found := _kind(function.__annotations__.get(name)))}
-    positional = names[: code.co_argcount]
+    positional = names[: function.__code__.co_argcount]
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:

@@ -17,9 +17,10 @@ from pto.language.location import describe, fail
 from pto.language.operation import method
 from pto.language.reduce import amax, amin
 from pto.language.shape import normal_axis, reshape, transpose
+from pto.language.symbol import is_whole
 from pto.language.tensor import Tensor
 from pto.language.types import constant
-from pto.language.whole import is_whole, sized, whole
+from pto.language.whole import sized, whole
 
 
 class Sorted(NamedTuple):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """out_dtype=: a call names the element type of its result, and gets the operator that gives it.
 
-class MatMul:
-    others = (MatMulF32, MatMulI32)    # with the same arguments
+    class MatMul:
+        others = (MatMulF32, MatMulI32)    # with the same arguments
 
-matmul(a, b, out_dtype="f32")          # MatMulF32(a, b), where a and b are f16 or bf16
+    matmul(a, b, out_dtype="f32")          # MatMulF32(a, b), where a and b are f16 or bf16
 
 Thread safety: pure functions.
 """
@@ -41,6 +41,7 @@ def chosen(operator: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dic
 
 
 def has_type(value: Any) -> bool:
+    """Says whether a value is a tensor of any library: it has an element type and a shape."""
     return hasattr(value, "dtype") and hasattr(value, "shape")
 
 

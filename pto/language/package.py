@@ -11,7 +11,7 @@ neither, all are the arguments of one call. In the place of an array may stand i
 
 The file is of kind "program" (pto/container.py). Its payload are the compiled programs
 (pto/launch/sealed.hpp), which C runs too (pto/abi/package.h); its header says how Python's
-arguments and results belong to them. What the function captures was fixed by the compilation.
+arguments and results belong to them. The compilation fixed the values that the function captures.
 
 Thread safety: a loaded function may be called from several threads.
 """
@@ -69,7 +69,7 @@ class Given(NamedTuple):
 
 
 def call_text(function: str, call: Sequence[Given]) -> str:
-    """ "attend(q: f32[s0, s1], k=2, scale: float)"."""
+    """The call as text: "attend(q: f32[s0, s1], k=2, scale: float)"."""
     return f"{function}({', '.join(one.text for one in call)})"
 
 

@@ -48,7 +48,7 @@ def compiled_operator(
         return compiled(jit, calls, targets)
     variants: list[dict] = []
     payload: list[bytes] = []
-    form = Form(tuple, tuple(range(operator.n_returns)), (LEAF,) * operator.n_returns)
+    form = Form(tuple, (), (LEAF,) * operator.n_returns)
     form = LEAF if operator.n_returns == 1 else form
     for _, values in calls:
         call = [_fixed(a, one) for a, one in zip(operator.arguments, described(jit, (), values),

@@ -14,9 +14,10 @@ from pto.errors import InvalidType
 from pto.language.dtypes import i64
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, operation
+from pto.language.symbol import is_whole
 from pto.language.tensor import ShortPart, Tensor
 from pto.language.types import cast, constant, operand
-from pto.language.whole import is_whole, plain, sized, whole
+from pto.language.whole import plain, sized, whole
 
 
 def _filled(x: Tensor, shape: Sequence, value: Any) -> Tensor:

@@ -21,8 +21,9 @@ from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced
 from pto.language.selection import at_positions, positions_in, put_at_positions
 from pto.language.shape import reshape, same_size
+from pto.language.symbol import is_whole
 from pto.language.tensor import ShortPart, Tensor
-from pto.language.whole import as_number, is_number, is_whole, plain, sized, whole
+from pto.language.whole import as_number, is_number, plain, sized, whole
 from pto.language.writes import check_writes, fitting, replace
 
 
@@ -146,6 +147,8 @@ def _of_slice(x: Tensor, axis: int, key: slice) -> tuple[Any, Any]:
     if all(isinstance(b, int) for b in (start, stop, n)):
         start, stop, _ = slice(start if start > 0 else 0, stop if stop > 0 else 0).indices(n)
         return start, (stop - start if stop > start else 0)
+    if isinstance(start, int) and isinstance(stop, int) and stop <= start:
+        return 0, 0
     return start, _distance(x, start, stop)
 
 
@@ -282,12 +285,13 @@ def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:
     """Puts `into` on a version with the value at these offsets; see view()."""
     for x in (value, into):
         must_be_traced("assemble", x, "write into an array: out[1:3] = value")
+    at = list(a_sequence("assemble", "offsets", offsets))
     if isinstance(into, LocalTensor):
-        into.take_type(value, all(is_whole(at) and _is(plain(at), 0) for at in offsets))
+        into.take_type(value, all(is_whole(one) and _is(plain(one), 0) for one in at))
     check_writes(into)
-    _box(into, value.shape, offsets, "assemble")
+    _box(into, value.shape, at, "assemble")
     new = fitting(into, value, list(value.shape))
-    replace(into, into.trace.here().update(into.old(), new, _offsets(into, list(offsets))))
+    replace(into, into.trace.here().update(into.old(), new, _offsets(into, at)))
 
 
 def move(value: Tensor, into: Tensor) -> None:

@@ -32,11 +32,10 @@ class Step:
     `operations` are those of a kernel; `steps` those of the bodies. `order` says whether the
     iterations of a loop run "side by side", where their work pays for it, or "in order", and `why`
     the reason for the latter. `nest` says whether it changed places with the loop in its body,
-    where that would read memory in order. What is `inside` of a loop side by side runs on its
-    iteration's thread. It is cut into at most `workers` tasks, of `tiles_per_task` rows, pieces or
-    iterations; 0 leaves that to the machine.
-    `ends` says of a kernel why it does not go on; `bytes` is what it reads and writes, None where
-    that depends on data.
+    where that would read memory in order. A step `inside` of a loop side by side runs on the thread
+    of its iteration. It is cut into at most `workers` tasks, of `tiles_per_task` rows, pieces or
+    iterations; 0 leaves that to the machine. `ends` says of a kernel why it does not go on; `bytes`
+    counts what it reads and writes, and is None where that depends on data.
     """
 
     number: int

@@ -106,7 +106,11 @@ class Program(Tools):
         from pto.language.lists import flattened
         from pto.language.rewrite_source import definition_of
 
-        values = self.signature.bind(*args, **kwargs).args if kwargs else args
+        values = args
+        if kwargs:
+            bound = self.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            values = tuple(bound.arguments.values())
         counts = tuple(len(value) if has_lists((value,)) else None for value in values)
         if counts not in self.of_lists:
             parameters = self.signature.parameters.values()
@@ -134,12 +138,16 @@ class Program(Tools):
         program, flat = self.with_flat_lists(args, kwargs)
         return program, tuple(flat), {}
 
-    def recorded_form(self) -> "Program":
-        """The program as one that tells a recording of its statements."""
+    def with_compiled(self, compiled: Any) -> "Program":
+        """The same program around another compiled part."""
         made = object.__new__(Program)
         made.__dict__.update(self.__dict__)
-        made.compiled = self.compiled.recorded_form()
+        made.compiled = compiled
         return made
+
+    def recorded_form(self) -> "Program":
+        """The program as one that tells a recording of its statements."""
+        return self.with_compiled(self.compiled.recorded_form())
 
     def jit_of(self, calls: list[tuple[tuple, dict]]) -> Any:
         """The function that is compiled for such calls."""

@@ -35,9 +35,9 @@ CALL, STATEMENT, JOB, PART, SIZE = range(5)
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """Some time of a thread: the call, a statement, the blocks of one beside each other (a job, as
-    the thread sees it that waits for them), or one block (a part). `trip` is the iteration of the
-    innermost loop around it, or -1. Times are nanoseconds since the call began. `sizes` has the
+    """A time of one thread: of the call, of a statement, of a job, whose blocks run side by side
+    while the thread waits for them, or of a part, one of these blocks. `trip` is the iteration of
+    the innermost loop around it, or -1. Times are nanoseconds since the call began. `sizes` has the
     values of sizes from data, by the number of their symbol."""
 
     kind: int
@@ -62,7 +62,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Total:
-    """All executions of one statement, also of those that had no room."""
+    """All executions of one statement, also those that had no room."""
 
     calls: int
     ns: int

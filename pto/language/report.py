@@ -6,8 +6,8 @@
     found.statements[0].share          # of the time that the workers were busy
     found.changes[0].predicted_s       # of the call, with that change
 
-The calls are recorded ones on copies of the arrays; the one of median time is told of. A statement
-is a step of explain(), by the same name. Times are seconds.
+Some calls on copies of the arrays are recorded, and the report tells of the one of median time. A
+statement is a step of explain(), by the same name. Times are seconds.
 
 Thread safety: plain values.
 """

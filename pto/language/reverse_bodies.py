@@ -163,7 +163,7 @@ def loop_gradient(reverse: Any, value: int, d_results: dict[int, Tensor]) -> Non
 
 def _dependent(reverse: Any, firsts: list[bool], carried: list[Tensor], results: list[Tensor],
                outside: list[Tensor]) -> list[int]:  # fmt: skip
-    """Which carried values have a gradient: those that some iteration computes from another."""
+    """The places of carried values with a gradient: an iteration computes each from one with it."""
     flags = list(firsts)
     while True:
         wanted = [x.value for x, yes in zip(carried, flags, strict=True) if yes]

@@ -9,7 +9,6 @@ All else executes as it is, with the user's lines. Thread safety: pure functions
 
 import ast
 import inspect
-import textwrap
 import types
 import weakref
 from typing import Any
@@ -21,6 +20,7 @@ from pto.language.checks import asserted
 from pto.language.code_names import loops_in_call
 from pto.language.control import run_loop
 from pto.language.location import shown
+from pto.language.operation import names_of
 from pto.language.repeat import run_while
 from pto.language.rewrite_statements import RUNTIME, Statements, arguments
 from pto.language.steps import Steps
@@ -63,9 +63,7 @@ _CALLS.called = _called
 
 def writes_parameters(function: types.FunctionType) -> bool:
     """Says whether the text of a function writes into parts of its parameters."""
-    code = function.__code__
-    definition = definition_of(function)
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    definition, names = definition_of(function), names_of(function)
     return definition is not None and any(
         isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
         and _root(node) in names
@@ -95,16 +93,22 @@ def _place(function: types.FunctionType) -> str:
 
 
 def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
-    """The text of a def, without decorators, annotations and defaults; None where there is none."""
+    """The text of a def, without decorators, annotations and defaults; None where there is none.
+
+    A lambda has none: the line that holds it may begin with the def of another function.
+    """
     try:
         lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
+        is_indented = lines[0][:1].isspace()  # what stands at the margin in it stays there
+        tree: Any = ast.parse("".join(["if True:\n", *lines] if is_indented else lines))
     except (OSError, SyntaxError, TypeError):
         return None
-    if not isinstance(tree.body[0], ast.FunctionDef):
+    definition = tree.body[0].body[0] if is_indented else tree.body[0]
+    name = function.__code__.co_name
+    if not isinstance(definition, ast.FunctionDef) or definition.name != name:
         return None
-    ast.increment_lineno(tree, first - 1)
-    definition = tree.body[0]
+    ast.increment_lineno(definition, first - (2 if is_indented else 1))
+    definition = _Mangled(_class_of(function)).visit(definition)
     definition.decorator_list, definition.returns = [], None
     for argument in ast.walk(definition.args):
         if isinstance(argument, ast.arg):
@@ -112,6 +116,33 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     definition.args.defaults = []
     definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
     return definition
+
+
+def _class_of(function: types.FunctionType) -> str:
+    """The innermost class around a def, as private names begin with it; "" where there is none."""
+    path = function.__qualname__.split(".")[:-1]
+    classes = [name for name, inside in zip(path, [*path[1:], ""], strict=False)
+               if "<locals>" not in (name, inside)]  # fmt: skip
+    return classes[-1].lstrip("_") if classes else ""
+
+
+class _Mangled(ast.NodeTransformer):
+    """Puts the class in front of private names, __width, as Python does inside of a class."""
+
+    _FIELDS = {ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg", ast.keyword: "arg",
+               ast.FunctionDef: "name"}  # fmt: skip
+
+    def __init__(self, owner: str):
+        self.owner = owner
+
+    def visit(self, node: ast.AST) -> Any:
+        if not self.owner or isinstance(node, ast.ClassDef):
+            return node
+        field = self._FIELDS.get(type(node), "")
+        name = getattr(node, field, None)
+        if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
+            setattr(node, field, f"_{self.owner}{name}")
+        return self.generic_visit(node)
 
 
 def _compiled(function: types.FunctionType, definition: ast.FunctionDef) -> types.FunctionType:

@@ -19,14 +19,12 @@ import types
 from typing import Any
 
 from pto.errors import InvalidType
+from pto.language.bound_names import RUNTIME, SCOPES, assigned, own_nodes, readers
 from pto.language.code_names import loops_in_call
 from pto.language.control import loop
-from pto.language.jumps import Flags, assign, flags_of, holds_not, without_jumps
+from pto.language.jumps import Flags, assign, flags_of, holds_not, placed, without_jumps
 from pto.language.location import shown
 
-RUNTIME = "__pto"
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp,
-           ast.SetComp, ast.DictComp, ast.GeneratorExp)  # fmt: skip
 _ORDERED = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 
 
@@ -37,13 +35,16 @@ class Statements(ast.NodeTransformer):
         self.function = function
         self.known = dict(inspect.getclosurevars(function).nonlocals)
         self.outside: list[dict[str, type]] = []  # global and nonlocal names of each function
+        self.readers: list[dict[ast.AST, tuple[str, set[str]]]] = []  # of each function
         self.count = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        self.outside.append({name: type(one) for one in _own(node.body)
+        self.outside.append({name: type(one) for one in own_nodes(node.body)
                              if isinstance(one, ast.Global | ast.Nonlocal)
                              for name in one.names})  # fmt: skip
+        self.readers.append(readers(node.body))
         self.generic_visit(node)
+        self.readers.pop()
         self.outside.pop()
         return node
 
@@ -154,18 +155,34 @@ class Statements(ast.NodeTransformer):
 
     def _variables(self, body: list[ast.stmt], but: set[str] = frozenset()) -> list[str]:
         outside = self.outside[-1] if self.outside else {}
-        return sorted(_assigned(body) - but - outside.keys())
+        return sorted(assigned(body) - but - outside.keys())
 
     def _function(self, kind: str, names: list[str], body: list[ast.stmt], at: ast.expr) -> Any:
         """A function of these variables that runs the statements and returns its locals()."""
         self.count += 1
+        is_branch = kind in ("then", "else")
+        self._check_readers(body, assigned(body) if is_branch else set(names))
         outside = self.outside[-1] if self.outside else {}
-        declared = [outside[name]([name]) for name in sorted(_assigned(body) & outside.keys())]
+        declared = [outside[name]([name]) for name in sorted(assigned(body) & outside.keys())]
         end = [] if kind == "test" else [ast.Return(_locals())]
         return ast.FunctionDef(
             name=f"__pto_{kind}_{self.count}", args=arguments(names), decorator_list=[],
             type_params=[], body=[*declared, *body, *end],
         )  # fmt: skip
+
+    def _check_readers(self, body: list[ast.stmt], changed: set[str]) -> None:
+        """Refuses a use of a function defined in front of the body that reads what this changes."""
+        nodes = [node for one in body for node in ast.walk(one)]
+        for reader, (name, read) in self.readers[-1].items():
+            uses = [one for one in nodes if isinstance(one, ast.Name) and one.id == name]
+            stale = sorted(read & changed)
+            if uses and stale and reader not in nodes:
+                what = f"{name} reads {stale[0]}, which a loop or branch changes"
+                why = (
+                    "a loop or branch has variables of its own; a function defined in front of "
+                    "it finds the former value"
+                )
+                self._refuse(uses[0], what, why, f"pass {stale[0]} to {name}")
 
     def _loop_of(self, call: ast.expr) -> type[loop] | None:
         """pto.loop or its like, where the text calls it."""
@@ -243,11 +260,7 @@ def _condition(test: ast.expr) -> ast.expr:
 
 def _placed(made: list[ast.stmt], at: ast.expr) -> list[ast.stmt]:
     """The nodes, those without a line at that of `at`."""
-    for one in made:
-        for part in ast.walk(one):
-            if "lineno" in part._attributes and not hasattr(part, "lineno"):
-                ast.copy_location(part, at)
-    return made
+    return [placed(one, at) for one in made]
 
 
 def _text(text: str, at: ast.expr) -> list[ast.stmt]:
@@ -291,39 +304,6 @@ def _has(node: ast.AST, *kinds: type) -> bool:
     return any(isinstance(one, kinds) for one in ast.walk(node))
 
 
-def _own(body: list[ast.stmt]) -> list[ast.AST]:
-    """All nodes of statements, those of inner functions apart."""
-    found: list[ast.AST] = []
-    waiting: list[ast.AST] = list(body)
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        if not isinstance(node, _SCOPES):
-            waiting += ast.iter_child_nodes(node)
-    return found
-
-
-def _assigned(body: list[ast.stmt]) -> set[str]:
-    """The variables that statements assign, those of inner functions apart."""
-    found: set[str] = set()
-    for node in _own(body):
-        found |= set(_bound(node))
-    return {name for name in found if not name.startswith(RUNTIME)}
-
-
-def _bound(node: ast.AST) -> list[str]:
-    """The names that one node binds."""
-    if isinstance(node, ast.Name):
-        return [node.id] if isinstance(node.ctx, ast.Store | ast.Del) else []
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [node.name]
-    if isinstance(node, ast.alias):
-        return [] if node.name == "*" else [(node.asname or node.name).partition(".")[0]]
-    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
-        return [node.name] if node.name else []
-    return [node.rest] if isinstance(node, ast.MatchMapping) and node.rest else []
-
-
 def _raises(body: list[ast.stmt]) -> list[ast.AST]:
     """The statements that raise; those below another condition or loop belong to that."""
     found: list[ast.AST] = []
@@ -332,7 +312,7 @@ def _raises(body: list[ast.stmt]) -> list[ast.AST]:
         node = waiting.pop()
         if isinstance(node, ast.Raise):
             found.append(node)
-        if not isinstance(node, (*_SCOPES, ast.If, ast.While, ast.For)):
+        if not isinstance(node, (*SCOPES, ast.If, ast.While, ast.For)):
             waiting += ast.iter_child_nodes(node)
     return found
 
@@ -352,7 +332,7 @@ def _jumps(body: list[ast.stmt]) -> list[ast.AST]:
             found.append(node)
         if isinstance(node, ast.Break | ast.Continue) and not is_inner:
             found.append(node)
-        if not isinstance(node, _SCOPES):
+        if not isinstance(node, SCOPES):
             inner = is_inner or isinstance(node, ast.For | ast.While)
             waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
     return sorted(found, key=lambda node: node.lineno)

@@ -5,11 +5,13 @@
     best = pto.gather(scores, -1, order)           # one position for each element
     cache[:] = pto.scatter_update(cache, slots, new)
 
-Positions count from 0. What is read must exist; a write to the position -1 is left out, and of two
-writes to one position the last in row-major order stays. Others are errors of the call.
+Positions count from 0. A position that is read must exist; a write to the position -1 is left out,
+and the last of two writes to one position, in row-major order, stays. Other positions are errors of
+the call.
 Thread safety: as a trace.
 """
 
+import math
 from typing import Any
 
 from pto.errors import InvalidIndex, InvalidType
@@ -26,7 +28,8 @@ from pto.language.writes import check_writes, fitting, replace
 _ADDS = {None: "scatter", "add": "scatter_add"}
 
 
-def _along(op: str, axis: int, *operands: Tensor) -> Tensor:
+def along(op: str, axis: int, *operands: Tensor) -> Tensor:
+    """An operation of the table that works along an axis of its first operand."""
     first = operands[0]
     values = [x.value for x in operands]
     return Tensor(first.trace, first.trace.here().along(op, values, axis))
@@ -93,7 +96,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     _check_rank("gather", x, _positions("gather", index))
     shape = list(index.shape)
     shape[axis] = x.shape[axis]
-    return _along("gather", axis, _front(x, shape), index)
+    return along("gather", axis, _front(x, shape), index)
 
 
 @method("take_along_dim")
@@ -101,7 +104,7 @@ def take_along_dim(x: Tensor, index: Tensor, dim: int) -> Tensor:
     """As gather, but sizes of 1 of the index stretch over x: numpy.take_along_axis."""
     axis = normal_axis(dim, x.ndim, "take_along_dim")
     _check_rank("take_along_dim", x, _positions("take_along_dim", index))
-    return _along("gather", axis, x, index)
+    return along("gather", axis, x, index)
 
 
 @method("index_select")
@@ -115,20 +118,15 @@ def at_positions(x: Tensor, axis: int, index: Tensor) -> Tensor:
     """x at these positions along an axis, which the axes of the index replace."""
     b = index.trace.here()
     flat = (
-        index if index.ndim == 1 else Tensor(index.trace, b.reshape(index.value, [_count(index)]))
+        index
+        if index.ndim == 1
+        else Tensor(index.trace, b.reshape(index.value, [math.prod(index.shape)]))
     )
-    found = _along("gather", axis, x, _stretched(flat, axis, x.ndim))
+    found = along("gather", axis, x, _stretched(flat, axis, x.ndim))
     if index.ndim == 1:
         return found
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     return Tensor(x.trace, x.trace.here().reshape(found.value, shape))
-
-
-def _count(x: Tensor) -> Any:
-    count: Any = 1
-    for size in x.shape:
-        count = size * count
-    return count
 
 
 @method("flip")
@@ -184,13 +182,13 @@ def positions_in(x: Tensor, key: Any) -> tuple[tuple, int, Tensor] | None:
 def put_at_positions(op: str, x: Tensor, axis: int, index: Tensor, value: Tensor) -> Tensor:
     """x with the value at these positions along an axis: the inverse of at_positions."""
     b = x.trace.here()
-    count = [_count(index)]
+    count = [math.prod(index.shape)]
     if index.ndim != 1:
         index = Tensor(index.trace, b.reshape(index.value, count))
         value = Tensor(
             x.trace, b.reshape(value.value, (*x.shape[:axis], *count, *x.shape[axis + 1 :]))
         )
-    return _along(op, axis, x, _stretched(index, axis, x.ndim), value)
+    return along(op, axis, x, _stretched(index, axis, x.ndim), value)
 
 
 def _scattered(op: str, x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
@@ -209,7 +207,7 @@ def _scattered(op: str, x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
     given = _front(given, shape)
     shape[axis] = x.shape[axis]
     part = _front(x, shape)
-    found = _along(op, axis, part, index, given)
+    found = along(op, axis, part, index, given)
     if part is x:
         return found
     zero = constant(x.trace, 0, i64).value
@@ -265,9 +263,7 @@ def scatter_update(x: Tensor, index: Tensor, src: Tensor) -> Tensor:
             "reshape them",
         )
     row, b = x.shape[ahead:], x.trace.here()
-    count, rows = [_count(index)], 1
-    for size in x.shape[:ahead]:
-        rows = size * rows
+    count, rows = [math.prod(index.shape)], math.prod(x.shape[:ahead])
     flat = Tensor(x.trace, b.reshape(x.value, (rows, *row)))
     given = Tensor(x.trace, b.reshape(fitting(x, src, [*index.shape, *row]), (*count, *row)))
     found = put_at_positions(

@@ -10,7 +10,7 @@ from pto import _core
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
 from pto.language.operation import a_sequence, method, must_be_traced, operation
-from pto.language.symbol import unwrapped
+from pto.language.symbol import simplified
 from pto.language.tensor import ShortPart, Tensor
 
 
@@ -42,7 +42,7 @@ def normal_axis(axis: object, rank: int, name: str) -> int:
 def _sizes(name: str, shape: tuple) -> list:
     """The sizes that were given, one by one or as one sequence; each an integer or a Dim."""
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    given = [*map(unwrapped, given)]
+    given = [*map(simplified, given)]
     for size in given:
         whole = isinstance(size, int | _core.Dim) and not isinstance(size, bool)
         if not whole or (isinstance(size, int) and abs(size) >= 1 << 63):
@@ -64,6 +64,12 @@ def same_size(a: object, b: object) -> bool:
 
 def _shaped(x: Tensor, shape: Sequence) -> Tensor:
     return Tensor(x.trace, x.trace.here().reshape(x.value, tuple(shape)))
+
+
+@method("size")
+def size_along(x: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the size along `dim`."""
+    return x.shape if dim is None else x.shape[normal_axis(dim, x.ndim, "size")]
 
 
 @method("unsqueeze")

@@ -17,6 +17,11 @@ from pto.language.location import fail
 from pto.language.tools import Tools
 
 
+def _shape_of(value: Any) -> Any:
+    """The sizes of an array, or of a type that stands for one; None for any other value."""
+    return value.sizes if isinstance(value, TensorType) else getattr(value, "shape", None)
+
+
 class PerSize(Tools):
     """A jitted function that is compiled for each value of its STATIC sizes."""
 
@@ -35,7 +40,7 @@ class PerSize(Tools):
         """The compiled function for these arguments."""
         given = self.signature.bind(*args, **kwargs).arguments
         shapes = {name: tuple(shape) for name in self.static
-                  if (shape := getattr(given.get(name), "shape", None)) is not None}  # fmt: skip
+                  if (shape := _shape_of(given.get(name))) is not None}  # fmt: skip
         kinds = {name: kind.with_sizes(name, shapes[name]) if name in shapes else kind
                  for name, kind in self.kinds.items()}  # fmt: skip
         key = tuple(kinds[name].sizes for name in self.static)

@@ -36,11 +36,12 @@ def step_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
         constants = [watched(constants[0], jit.reads[type(constants[0])]), *constants[1:]]
 
     def traced() -> Tracing:
+        function = jit.traced_function()
         try:
-            return Tracing(jit.__name__, jit.traced_function(), jit.annotated(tensors), constants,
-                           (), jit.writes, jit.short_writes, packed)  # fmt: skip
+            return Tracing(jit.__name__, function, jit.annotated(tensors), constants, (),
+                           jit.writes, jit.short_writes, packed)  # fmt: skip
         except TracedCondition as error:
-            if not (error.is_new or jit.begin_branches()):
+            if not (error.is_new or jit.begin_branches(function)):
                 raise
         return traced()
 

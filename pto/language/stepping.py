@@ -5,8 +5,8 @@
     y = softmax(x)                   # step_call.py
 
 Loops and branches run as Python's. In front of each the usual tracing goes over it in a scope that
-is thrown away: it says what is wrong, and which types the variables have behind it. So what a
-program computes here is what it computes compiled, within the bounds of interpret_with_bounds().
+is thrown away: it says what is wrong, and which types the variables have behind it. A program
+therefore computes here what it computes compiled, within the bounds of interpret_with_bounds().
 
 Thread safety: as a trace.
 """

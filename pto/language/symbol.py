@@ -96,6 +96,25 @@ def unwrapped(value: Any) -> Any:
     return value.value if isinstance(value, SymbolicScalar) else value
 
 
+def is_whole(value: Any) -> bool:
+    """Says whether a value is a whole number; arrays of NumPy are none."""
+    value = unwrapped(value)
+    if isinstance(value, Tensor):
+        return value.ndim == 0 and value.dtype.is_integer
+    if isinstance(value, _core.Dim):
+        return True
+    if isinstance(value, bool) or hasattr(type(value), "__len__"):
+        return False
+    return isinstance(value, int) or hasattr(type(value), "__index__")
+
+
+def simplified(value: Any) -> Any:
+    """The number that a symbolic scalar holds, an int for NumPy's; anything else as it is."""
+    value = unwrapped(value)
+    known = is_whole(value) and not isinstance(value, Tensor | _core.Dim)
+    return operator.index(value) if known else value
+
+
 def wrapped(value: Any) -> Any:
     """A whole number as a symbolic scalar; anything else as it is."""
     is_number = isinstance(value, int | _core.Dim) and not isinstance(value, bool)
@@ -106,10 +125,10 @@ def wrapped(value: Any) -> Any:
 
 def _arithmetic(name: str, function: Callable) -> None:
     def forward(a: SymbolicScalar, b: Any) -> Any:
-        return _computed(function, a.value, unwrapped(b))
+        return _computed(function, a.value, simplified(b))
 
     def reflected(a: SymbolicScalar, b: Any) -> Any:
-        return _computed(function, unwrapped(b), a.value)
+        return _computed(function, simplified(b), a.value)
 
     setattr(SymbolicScalar, f"__{name}__", forward)
     setattr(SymbolicScalar, f"__r{name}__", reflected)
@@ -144,7 +163,7 @@ def _compared(sign: str) -> None:
     function = getattr(operator, sign)
 
     def compare(a: SymbolicScalar, b: Any) -> Any:
-        left, right = a.value, unwrapped(b)
+        left, right = a.value, simplified(b)
         sizes = isinstance(left, _core.Dim), isinstance(right, _core.Dim)
         if any(sizes) and isinstance(right, Tensor | _core.Dim | int | float):
             left, right = (_traced(n) if yes else n

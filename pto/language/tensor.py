@@ -4,7 +4,7 @@
     y = x.exp() * 2             # records operations; `if x > 0` raises InvalidType
 
 Its operators and methods are the functions of this folder, which register themselves with `@method`
-(operation.py). What would need data (`if x > 0`, `float(x)`) is an error with the fix.
+(operation.py). An operation that would need data (`if x > 0`, `float(x)`) is an error with the fix.
 
 A Tensor is a handle on a version of a value: `x[i] = y` puts it on the next version. In the body
 of a loop a tensor from outside stands for an input of the body: scope.py.
@@ -40,7 +40,8 @@ class Tensor:
 
     @property
     def value(self) -> int:
-        """The number of the node in the graph that is being traced."""
+        """The number of the node in the graph; raises InvalidType where the tracing has ended."""
+        self.trace.check_open()
         scope = self.trace.scope
         return self.node if self.scope is scope else scope.value_of(self)
 
@@ -69,12 +70,9 @@ class Tensor:
     def ndim(self) -> int:
         return len(self._shape)
 
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or its size along `dim`."""
-        return self._shape if dim is None else self._shape[dim]
-
     def dim(self) -> int:
-        return len(self._shape)
+        """As `ndim`: the number of axes."""
+        return self.ndim
 
     def __repr__(self) -> str:
         kind = f"{self._dtype}[{', '.join(map(str, self._shape))}]"

@@ -22,9 +22,10 @@ from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.location import describe, fail, user_line
 from pto.language.scope import Scope
+from pto.language.symbol import is_whole
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current
-from pto.language.whole import is_whole, plain
+from pto.language.whole import plain
 
 _OPTIONS = {
     "merge": int,  # at most as many operations in a kernel; 0: as many as its loops take
@@ -97,17 +98,21 @@ class Hints:
         """Hints for the lines inside, also those that they ask for; behind them the former hold."""
         before = dict(self.now)
         self.set(**changes)
-        yield
-        kept = {"cut": self.now["cut"]} if "cut" in self.now else {}
-        self.put_back(before | kept)
+        try:
+            yield
+        finally:
+            kept = {"cut": self.now["cut"]} if "cut" in self.now else {}
+            self.put_back(before | kept)
 
     @contextlib.contextmanager
     def within(self, **changes: Hint | None) -> Iterator[None]:
         """Hints for the lines inside; behind them the former ones hold."""
         before = {name: self.now.get(name) for name in changes}
         self.set(**changes)
-        yield
-        self.set(**before)
+        try:
+            yield
+        finally:
+            self.set(**before)
 
 
 def of(trace: Trace) -> Hints:

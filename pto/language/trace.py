@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidType
+from pto.language.dtypes import DType, f32, f64
 from pto.language.dtypes import dtype as element_type
 from pto.language.location import describe, fail, traced_line
 from pto.language.results import Form, taken_apart
@@ -85,8 +86,8 @@ class Trace:
             self.here().size(value, scope.sizes[value])
         return scope.sizes[value]
 
-    def here(self) -> _core.GraphBuilder:
-        """The builder, told the user's line, for the node that is recorded next."""
+    def check_open(self) -> None:
+        """Raises InvalidType where the tracing has ended: its tensors are of no use any more."""
         if not self.open:
             fail(
                 f"a traced tensor of {self.name} was used after its tracing ended",
@@ -94,6 +95,10 @@ class Trace:
                 "return it from the function; don't keep it in a variable outside",
                 InvalidType,
             )
+
+    def here(self) -> _core.GraphBuilder:
+        """The builder, told the user's line, for the node that is recorded next."""
+        self.check_open()
         b = self.scope.builder
         b.set_location(*traced_line())
         if self.scope.hints is not self.hints_made:
@@ -118,6 +123,11 @@ class Trace:
         self.inputs.append(found)
         self.input_names[id(found)] = name
         return found
+
+    @property
+    def number_type(self) -> DType:
+        """The type of real numbers that are no constants: f64 where an input has it, else f32."""
+        return f64 if any(x.dtype is f64 for x in self.inputs) else f32
 
     def scalar(self, name: str, dtype: object) -> Tensor:
         """A number given at each call; it takes the element type of what it meets."""
@@ -159,7 +169,7 @@ class Trace:
 
     def _not_computed(self, found: str, which: str) -> NoReturn:
         raise InvalidType(
-            f"{self.name} returned {which or ''}{found}, which it did not compute",
+            f"{self.name} returned {which}{found}, which it did not compute",
             "every output is a tensor computed from the inputs; what is not returned is lost",
             "return the result, a tensor, or a tuple, list or dict of tensors",
         )
@@ -179,4 +189,5 @@ def current(name: str) -> Trace:
 
 
 def is_tracing() -> bool:
+    """Says whether this thread traces a function."""
     return getattr(_of_thread, "trace", None) is not None

@@ -7,7 +7,7 @@
 
 It goes through the options one after another, each with the best of those before, and times each
 candidate in turns with the best so far, on copies of the arguments. A candidate whose results
-differ in a bit is a defect of ours: it is left out and named. What stays is in a file: tuned.py.
+differ in a bit is a defect of ours: it is left out and named. A file keeps the result: tuned.py.
 
 Thread safety: one thread tunes at a time; others may call the function meanwhile.
 """

@@ -2,13 +2,13 @@
 """Options that nobody wrote into a program: what a tuner found for it, kept in files.
 
     graph = with_choices(jit, graph)     # nodes get the hints that their lines do not set
-    Store(path).put(graph, {"merge": 4}, found)
+    Store(path).put(key_of(graph), {"options": {"merge": 4}})
 
 A file is JSON: for each kind of CPU (its name, features, cores and caches) and each program (its
 text without line numbers) the options and the times that were measured. The first file is
 tuned.json in the folder of compiled kernels; config.tuned names others, which are only read.
 
-Invariant: a hint of the user stands; a file that is damaged is as one that is not there, with a
+Invariant: a hint of the user stands; a damaged file counts as one that is not there, with a
 warning. Thread safety: any thread and process; the last of two that write one program stays.
 """
 
@@ -64,6 +64,7 @@ def files() -> list[str]:
 
 
 def own_file() -> str:
+    """The path of this machine's file, which need not be there."""
     return os.path.join(_core.cache_directory(), "tuned.json")
 
 
@@ -152,10 +153,7 @@ def _check(options: dict[str, Any]) -> None:
 def form_of(jit: Any, **changes: Any) -> Any:
     """A jitted function or program that compiles its own kernels, with other settings."""
     if jit.compiled is not jit:  # a program
-        made = object.__new__(type(jit))
-        made.__dict__.update(jit.__dict__)
-        made.compiled = form_of(jit.compiled, **changes)
-        return made
+        return jit.with_compiled(form_of(jit.compiled, **changes))
     made = type(jit)(jit.__wrapped__, jit.constants, jit.autocast, jit.short_writes)
     kept = ("rewritten", "kinds", "constant_parameters", "fuse", "chosen")
     made.__dict__.update({name: getattr(jit, name) for name in kept} | changes)

@@ -3,9 +3,9 @@
 
 Two tensors must have one element type: mixing is an error, since a silent cast costs accuracy or
 time. A Python number takes the tensor's type, as in PyTorch: a float with an integer tensor makes
-both f32, an int with a bool tensor makes both i64. So do number parameters of a function, and what
-is computed from those alone. Functions of real numbers, and `/`, turn integer and bool tensors into
-f32; `sum` and `prod` turn them into i64.
+both f32, an int with a bool tensor makes both i64. Number parameters of a function, and the results
+of operations on these alone, follow the same rule. Functions of real numbers, and `/`, turn integer
+and bool tensors into f32; `sum` and `prod` turn them into i64.
 """
 
 import math

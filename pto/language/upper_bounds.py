@@ -25,6 +25,7 @@ def bytes_of(kind: tuple) -> Any:
 
 
 def type_text(kind: tuple) -> str:
+    """The text of a (dtype, shape): "f32[s0, 8]"."""
     return f"{kind[0]}[{', '.join(map(str, kind[1]))}]"
 
 

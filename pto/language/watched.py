@@ -5,7 +5,7 @@
     seen.eps                         # reads == {("eps",)}
     state(layer, reads)              # (its class, what these reads give now): part of the key
 
-So one kernel serves all objects of a class that agree in what the method reads, and the next call
+One kernel serves all objects of a class that agree in what the method reads, and the next call
 notices a changed attribute. Thread safety: as a trace.
 """
 

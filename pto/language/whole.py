@@ -16,26 +16,14 @@ import operator
 from typing import Any, NoReturn
 
 from pto import _core
-from pto.errors import InvalidType
+from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import maximum, minimum
 from pto.language.location import describe, fail
-from pto.language.symbol import SymbolicScalar, unwrapped, wrapped
+from pto.language.symbol import SymbolicScalar, is_whole, simplified, unwrapped, wrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.language.types import cast, constant, number
-
-
-def is_whole(value: Any) -> bool:
-    """Says whether a value is a whole number; arrays of NumPy are none."""
-    value = unwrapped(value)
-    if isinstance(value, Tensor):
-        return value.ndim == 0 and value.dtype.is_integer
-    if isinstance(value, _core.Dim):
-        return True
-    if isinstance(value, bool) or hasattr(type(value), "__len__"):
-        return False
-    return isinstance(value, int) or hasattr(type(value), "__index__")
 
 
 def plain(value: Any) -> Any:
@@ -81,12 +69,15 @@ def _not_whole(name: str, value: Any) -> NoReturn:
 
 def sized(trace: Trace, value: Any, name: str) -> Any:
     """A whole number as a size of shapes; one that data give defines a symbol."""
-    value = unwrapped(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, _core.Dim):
-        return value
-    return trace.size(whole(trace, value, name))
+    size = simplified(value)
+    if isinstance(size, _core.Dim):
+        return size
+    if not isinstance(size, int) or isinstance(size, bool):
+        return trace.size(whole(trace, size, name))
+    if not 0 <= size < 2**63:
+        fail(f"{name}: a size is {size}", "sizes are numbers from 0 to 2**63 - 1",
+             "pass such a size, pto.max(n, 0) where n may be negative", InvalidValue)  # fmt: skip
+    return size
 
 
 def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
@@ -141,10 +132,12 @@ def symbolic_scalar(value: Any) -> SymbolicScalar:
 
 
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b of whole numbers, rounded up."""
+    """a / b of whole numbers, rounded up; b is above 0."""
     for value in (a, b):
         if not is_whole(value):
             _not_whole("ceildiv", value)
+    if not isinstance(unwrapped(b), Tensor | _core.Dim) and unwrapped(b) < 1:
+        fail(f"ceildiv: b is {b}", "pieces have a positive size", "pass a positive b")
     return (a + b - 1) // b
 
 

@@ -89,10 +89,8 @@ def layer_norm(v: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
 
 def rsqrt_of(like: Tensor, *sizes: Any) -> Tensor:
     """1 / sqrt(the product of sizes), f32, of a call."""
-    count: Any = 1
-    for size in sizes:
-        count = size * count
-    return plain_cast(rsqrt(plain_cast(whole(like.trace, count, "models"), f64)), f32)
+    count = whole(like.trace, math.prod(sizes), "models")
+    return plain_cast(rsqrt(plain_cast(count, f64)), f32)
 
 
 def sizes_of(name: str, x: Tensor, rank: int) -> tuple[Size, ...]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over keys and values that lie in pages, as in vLLM: a table says which pages a sequence
-has. Of the keys so far there are, f32: `most` [heads, rows, 1], the largest score, `total` of that
-shape, the sum of exponentials, and `out` [heads, rows, d], the values with these weights; heads are
-those of keys, and rows their queries."""
+has. Three f32 tensors sum up the keys so far: `most` [heads, rows, 1], the largest score, `total`
+of that shape, the sum of exponentials, and `out` [heads, rows, d], the values with these weights;
+heads are those of keys, and rows their queries."""
 
 import math
 from typing import Any

@@ -13,6 +13,7 @@ A part that is not there is a pane that the page lacks. Times are microseconds, 
 """
 
 import json
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -83,7 +84,7 @@ def read(path: str | os.PathLike, sources: Iterable[str | os.PathLike] = ()) -> 
         raise _no_trace(str(path), "it is no text") from None
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _no_trace(str(path), f"it is no JSON: {error}") from None
     return document_of(found, str(path), [path.parent, *sources])
 
@@ -95,19 +96,19 @@ def document_of(
     events = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(events, list):
         raise _no_trace(shown, "it has no list traceEvents")
-    other = trace.get("otherData") or {}
-    program = other.get("program") or {}
     try:
+        other = trace.get("otherData") or {}
+        program = other.get("program") or {}
         made = _slices(events)
         made.name = program.get("name", made.name)
         made.stages = [(str(n), str(t)) for n, t in program.get("stages", ())]
         made.cpp = [(str(n), str(t)) for n, t in program.get("cpp", ())]
         made.statements = {one["title"]: one for one in program.get("statements", ())}
         made.rates = program.get("rates", {})
-        made.sources = {**program.get("sources", {})}
+        made.sources = {str(n): _as_text(t) for n, t in program.get("sources", {}).items()}
+        made.dropped = int(other.get("dropped", 0))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _no_trace(shown, f"a part of it is {type(error).__name__}: {error}") from None
-    made.dropped = int(other.get("dropped", 0))
     given = [Path(one) for one in sources]
     for path in given:
         if path.is_file() and (text := _text(path)) is not None:
@@ -121,6 +122,12 @@ def _no_trace(shown: str, why: str) -> InvalidValue:
         f"studio: {shown} is no trace", why,
         "write one with f.trace(path, *args), or with rt.trace(path, level=3) before a run",
     )  # fmt: skip
+
+
+def _as_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a source is no text")
+    return value
 
 
 def _slices(events: list) -> Document:
@@ -144,10 +151,11 @@ def _slices(events: list) -> Document:
             if key not in kinds:
                 kinds[key] = len(kinds)
                 made.kinds.append(Kind(*key))
-            start = float(event["ts"])
+            start, end = float(event["ts"]), float(event["ts"]) + float(event["dur"])
+            if not math.isfinite(start) or not math.isfinite(end):
+                raise ValueError(f"a slice from {start} to {end}")
             number = args.get("task", len(made.slices))
-            made.slices.append(Slice(start, start + float(event["dur"]),
-                                     order[event["tid"]], kinds[key],
+            made.slices.append(Slice(start, end, order[event["tid"]], kinds[key],
                                      int(number), args.get("waited_us"),
                                      int(args.get("iteration", -1))))  # fmt: skip
         elif phase == "s":

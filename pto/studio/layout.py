@@ -237,7 +237,7 @@ def _panes(document: Document) -> str:
               for name, text in document.cpp]  # fmt: skip
     panes += [("stage", name, _stage(text, by_line)) for name, text in document.stages]
     return "".join(
-        f"<details class='pane {kind}' {'open' if kind != panes[at - 1][0] else ''}>"
+        f"<details class='pane {kind}' {'open' if not at or kind != panes[at - 1][0] else ''}>"
         f"<summary>{html.escape(name)}</summary><pre>{body}</pre></details>"
         for at, (kind, name, body) in enumerate(panes))  # fmt: skip
 

@@ -79,10 +79,12 @@ def _is_list_of_tensors(value: Any) -> bool:
 
 
 def members(value: Any) -> list:
+    """The members of a list or tuple; any other value alone."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def flat(results: Any) -> list:
+    """The arrays of results, of which some may be lists."""
     return [t for r in members(results) for t in members(r)]
 
 
@@ -110,6 +112,7 @@ def types_of(operator: Operator) -> list[str]:
 
 
 def every_second(x: np.ndarray) -> np.ndarray:
+    """The same elements with a gap behind each, along all axes."""
     wide = np.zeros([2 * n for n in x.shape], x.dtype)
     view = wide[tuple(slice(None, None, 2) for _ in x.shape)]
     view[...] = x
@@ -117,10 +120,12 @@ def every_second(x: np.ndarray) -> np.ndarray:
 
 
 def transposed(x: np.ndarray) -> np.ndarray:
+    """The same elements, the first axis dense."""
     return np.ascontiguousarray(x.T).T
 
 
 def backwards(x: np.ndarray) -> np.ndarray:
+    """The same elements, rows in the opposite order of memory."""
     return np.ascontiguousarray(x[::-1])[::-1] if x.ndim else x
 
 
@@ -137,6 +142,7 @@ def repeated(x: np.ndarray) -> np.ndarray:
 
 
 def subnormal(x: np.ndarray) -> np.ndarray:
+    """Floats times a power of two that makes them subnormal; integers as they are."""
     if x.dtype.kind in "iub":
         return x
     small = {2: 2.0**-18, 4: 2.0**-140, 8: 2.0**-1040}[x.dtype.itemsize]
@@ -192,4 +198,5 @@ def cases(operator: Operator, dtype: str, variants: bool = True) -> Iterator[Cas
 
 
 def record_of(operator: Operator) -> Record:
+    """The record that adapters read of an operator."""
     return Record(operator.index)

@@ -113,7 +113,7 @@ class Report:
 
 
 def check(
-    operator: Operator, frameworks: Iterable[str] | None = None, *, deep: bool = False
+    operator: Operator, frameworks: str | Iterable[str] | None = None, *, deep: bool = False
 ) -> Report:
     """Compares an operator with its oracle, in all installed frameworks or those named.
 
@@ -149,8 +149,9 @@ def _check_definition(operator: Any) -> None:
         )
 
 
-def _chosen(names: Iterable[str] | None) -> list[type]:
+def _chosen(names: str | Iterable[str] | None) -> list[type]:
     known = {kind.name: kind for kind in FRAMEWORKS}
+    names = [names] if isinstance(names, str) else names if names is None else [*names]
     for name in names or ():
         if name not in known or not known[name].is_installed():
             here = ", ".join(name for name, kind in known.items() if kind.is_installed())

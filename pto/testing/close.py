@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from pto.language.dtypes import dtype
+
 # by name: the bits of the fraction, the exponent of the smallest normal number, the default bound
 FLOATS = {"float64": (52, -1022, 1e-12), "float32": (23, -126, 1e-5), "float16": (10, -14, 2e-3),
           "bfloat16": (7, -126, 1.6e-2)}  # fmt: skip
@@ -63,6 +65,7 @@ class Closeness:
 
 
 def shown(value: float) -> str:
+    """A number of errors in three digits."""
     return f"{value:.3g}" if value < 1e6 or value == np.inf else f"{value:.1e}"
 
 
@@ -107,12 +110,10 @@ def assert_close(got: Any, want: Any, tolerance: Any = None, name: str = "the re
 
 def bound_of(got: np.ndarray, tolerance: Any) -> float:
     """The bound for an array's element type: a number that it states, or the default."""
-    from pto.language.dtypes import numpy_type
-
     if got.dtype.kind in "iub":
         return 0.0
     if isinstance(tolerance, dict):
-        by_name = {numpy_type(str(kind)).name: value for kind, value in tolerance.items()}
+        by_name = {dtype(str(kind)).long_name: value for kind, value in tolerance.items()}
         if got.dtype.name in by_name:
             return by_name[got.dtype.name]
         tolerance = None

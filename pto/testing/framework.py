@@ -62,6 +62,7 @@ def needs_known_sizes(case: Case, why: str) -> None:
 
 
 def needs_gradient(case: Case) -> None:
+    """Skips operators and types without a gradient."""
     if record_of(case.operator).gradient < 0:
         raise Skipped("the operator has no gradient")
     if case.dtype == "i32":
@@ -69,6 +70,7 @@ def needs_gradient(case: Case) -> None:
 
 
 def needs_second_gradient(case: Case) -> None:
+    """Skips operators whose gradient has none."""
     needs_gradient(case)
     if gradient_case(gradient_case(case)) is None:
         raise Skipped("the operator has no second derivative")
@@ -86,6 +88,7 @@ def wanted_tensors(case: Case) -> list[int]:
 
 
 def batch_of_two(x: np.ndarray) -> np.ndarray:
+    """The array twice, along a new first axis."""
     return np.stack([x, x])
 
 

@@ -33,12 +33,16 @@ class Leak:
 
     @classmethod
     def keep(cls, x):
-        cls.kept = x * 2
+        cls.kept, cls.number = x * 2, pto.amax(x)
         return x + 1
 
-    @classmethod
-    def use(cls, x):
-        return cls.kept + x
+    USES = {
+        "sum": lambda kept, x: kept + x,
+        "product": lambda kept, x: pto.matmul(x, kept, b_trans=True),
+        "concat": lambda kept, x: pto.concat([x, kept]),
+        "number": lambda kept, x: pto.full([2], kept[0, 0]),
+        "filling": lambda kept, x: pto.full([2], Leak.number),
+    }
 
 
 CASES = {
@@ -50,6 +54,22 @@ CASES = {
         lambda x, y: x + y, (F32, F16), TypeError,
         "add: the operands have different element types, f32 and f16", "casts nothing silently",
         "pto.cast(x, pto.f32)",
+    ),
+    "no such axis": (
+        lambda x: x * x.size(5), (F32,), IndexError, "size: there is no axis 5 in a tensor of 2",
+        "", "from -2 to 1",
+    ),
+    "no shape yet": (
+        lambda x: x * pto.tensor().size(0), (F32,), TypeError, "a tensor has no shape yet",
+        "first write", "t[:] = value",
+    ),
+    "no axes yet": (
+        lambda x: x * pto.tensor().dim(), (F32,), TypeError, "a tensor has no shape yet",
+        "first write", "t[:] = value",
+    ),
+    "offsets": (
+        lambda x: pto.assemble(x, 0, pto.tensor()), (F32,), TypeError, "assemble: offsets: the int",
+        "a tuple or list", "pass a tuple or list",
     ),
     "mixed int and float": (lambda x, y: x * y, (I32, F32), TypeError, "i32 and f32", "", "f32"),
     "data-dependent if": (
@@ -161,10 +181,11 @@ def test_shape_errors_say_both_shapes():
     assert "2" in caught.value.what and "4" in caught.value.what
 
 
-def test_a_traced_tensor_is_of_no_use_outside_its_function():
+@pytest.mark.parametrize("use", Leak.USES)
+def test_a_traced_tensor_is_of_no_use_outside_its_function(use):
     pto.jit(lambda x: Leak.keep(x))(F32)
     with pytest.raises(pto.Error) as caught:
-        pto.jit(lambda x: Leak.use(x))(F32)
+        pto.jit(lambda x: Leak.USES[use](Leak.kept, pto.exp(x) + x * 3))(F32)
     assert "after its tracing ended" in caught.value.what or "two functions" in caught.value.what
 
 

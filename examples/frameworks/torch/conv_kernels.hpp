@@ -3,8 +3,7 @@
 // (examples/kernels/6_convolution.cpp uses the matrix unit).
 //
 //     EXEC_KERNEL_CMD(ConvKernel<float>, blocks, out, x, weight, bias, n, c, h, w, o, kh, kw,
-//     stride,
-//                     padding)
+//                     stride, padding);
 //
 // x is [n, c, h, w], weight [o, c, kh, kw], out [n, o, (h + 2 padding - kh) / stride + 1, ...].
 // Thread safety: a block writes its own images or filters.

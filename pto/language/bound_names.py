@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which variables the text of a function assigns, and which its inner functions read.
+
+    assigned(body)                 # {"y", "k"}
+    readers(body)                  # {<def scaled>: ("scaled", {"factor", "z"})}
+
+Thread safety: pure functions.
+"""
+
+import ast
+
+RUNTIME = "__pto"
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp,
+          ast.SetComp, ast.DictComp, ast.GeneratorExp)  # fmt: skip
+
+
+def own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
+    """All nodes of statements, those of inner functions apart."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if not isinstance(node, SCOPES):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def assigned(body: list[ast.stmt]) -> set[str]:
+    """The variables that statements assign, those of inner functions apart."""
+    found: set[str] = set()
+    for node in own_nodes(body):
+        found |= set(_bound(node))
+    return {name for name in found if not name.startswith(RUNTIME)}
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """The names that one node binds."""
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store | ast.Del) else []
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.alias):
+        return [] if node.name == "*" else [(node.asname or node.name).partition(".")[0]]
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return [node.name] if node.name else []
+    return [node.rest] if isinstance(node, ast.MatchMapping) and node.rest else []
+
+
+def readers(body: list[ast.stmt]) -> dict[ast.AST, tuple[str, set[str]]]:
+    """The functions that statements define, each with its name and the variables around it that it
+    reads, directly or through another."""
+    found: dict[ast.AST, tuple[str, set[str]]] = {}
+    for node in own_nodes(body):
+        if isinstance(node, ast.FunctionDef):
+            found[node] = node.name, _read(node.args, node.body)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            read = _read(node.value.args, [ast.Expr(node.value.body)])
+            found |= {target: (ast.unparse(target), read) for target in node.targets}
+    for _ in found:
+        for _, read in found.values():
+            read |= {each for name, more in found.values() if name in read for each in more}
+    return found
+
+
+def _read(parameters: ast.arguments, body: list[ast.stmt]) -> set[str]:
+    own = {one.arg for one in ast.walk(parameters) if isinstance(one, ast.arg)} | assigned(body)
+    for one in own_nodes(body):
+        own -= {*one.names} if isinstance(one, ast.Nonlocal) else set()
+    named = {one.id for part in body for one in ast.walk(part) if isinstance(one, ast.Name)}
+    return named - own
