@@ -88,6 +88,12 @@ def test_the_table_decides_who_takes_a_call(cells):
         config.target = ""
 
 
+def test_a_damaged_file_of_cells_is_none(cells):
+    wins.measured_file().write_text('{"avx512": {"exp"')  # as a full disk leaves it
+    assert "chosen: slot 0 tile" in pto.aten.explain("exp", x)
+    assert wins.own() == {} and pto.aten.log(x + 3).dtype == np.float32
+
+
 def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys, monkeypatch):
     monkeypatch.setattr(measuring, "SIZES", (16 << 10,) * 3)
     found = pto.aten.measure(["exp", "log"], kinds=["float32"])

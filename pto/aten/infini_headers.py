@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pto.aten import outputs_last
 from pto.aten.outputs_last import Operator, Signature, operators
+from pto.whole_files import write_whole
 
 _LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 COMPOSED = ("gemm",)  # classes that compat/infini has by hand
@@ -89,8 +90,6 @@ def _digest(torch_libraries: Path, identity: Sequence[str]) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Writes a file as a whole, so that a compiler that reads it meanwhile sees one of the two."""
+    """Replaces a header, which a compiler may be reading."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{os.getpid()}")
-    new.write_text(text)
-    new.replace(file)
+    write_whole(file, [text.encode()])

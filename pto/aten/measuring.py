@@ -22,6 +22,7 @@ from pto.aten.records import Record, library
 from pto.aten.rows import Row, forms
 from pto.aten.wins import Cells, cell, measured_file, own, target
 from pto.errors import Failure, InvalidValue, nearest
+from pto.whole_files import write_whole
 
 COLUMNS = 1024
 SIZES = (16 << 10, 256 << 10, 4 << 20, 64 << 20)  # bytes of a tensor
@@ -163,7 +164,7 @@ def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloa
     cells[column] = mine
     file = measured_file()
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(cells, indent=1, sort_keys=True))
+    write_whole(file, [json.dumps(cells, indent=1, sort_keys=True).encode()])
     own.cache_clear()
     tell_all()
     return cells

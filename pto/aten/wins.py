@@ -12,7 +12,6 @@ row was measured so, and reductions along the last axis.
 
 import functools
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,15 +45,16 @@ def table() -> Cells:
 
 def measured_file() -> Path:
     """Where pto.aten.measure() writes the cells of this machine, see measuring.py."""
-    user = os.environ.get("XDG_CACHE_HOME", "") or os.path.expanduser("~/.cache")
-    return Path(config.cache_dir or f"{user}/openpto") / "aten_wins.json"
+    return Path(_core.cache_directory()) / "aten_wins.json"
 
 
 @functools.cache
 def own() -> Cells:
-    """The cells that were measured on this machine; none where nobody did."""
-    file = measured_file()
-    return json.loads(file.read_text()) if file.exists() else {}
+    """The cells measured on this machine; none where there are none or their file is damaged."""
+    try:
+        return json.loads(measured_file().read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
 
 
 def cell(target: str, overload: str, kind: str) -> float | None:

@@ -14,6 +14,7 @@ import sysconfig
 import torch
 from pto.adapters import build as library
 from pto.errors import Failure
+from pto.whole_files import write_whole
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _HOME = pathlib.Path(torch.__file__).parent
@@ -76,13 +77,11 @@ def aten() -> library.Part:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Writes a file unless it has this text; others see it whole or not at all."""
+    """Replaces a file unless it has this text."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(f".{os.getpid()}")
-    new.write_text(text)
-    new.replace(path)
+    write_whole(path, [text.encode()])
 
 
 def build_aten(force: bool = False) -> pathlib.Path:
