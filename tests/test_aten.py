@@ -15,6 +15,7 @@ import torch
 
 import pto
 import pto.aten
+from pto.aten import choice
 from pto.aten.binding import bind
 from pto.aten.implementations import Implementation, implement, ours, withdraw
 from pto.aten.schemas import _TABLE, table
@@ -271,6 +272,14 @@ def test_a_list_restricts_the_names(tmp_path):
         [sys.executable, "-c", text], capture_output=True, text=True, env=environment
     )
     assert made.stdout == "['add']\n", made.stderr
+
+
+def test_a_restriction_that_cannot_be_read_is_an_error_each_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "_is_read", False)
+    monkeypatch.setenv("PTO_ATEN_NAMES", str(tmp_path / "nothing"))
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="cannot be read"):
+            pto.aten.names()
 
 
 def test_a_callable_shows_its_schema():

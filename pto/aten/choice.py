@@ -26,8 +26,8 @@ def restrict(file: str | os.PathLike | None) -> None:
     Raises MissingFile, and InvalidValue for a name that PyTorch has not.
     """
     global _chosen, _is_read
-    _is_read = True
     _chosen = None if file is None else (os.fspath(file), _read(Path(file)))
+    _is_read = True
     for told in on_change:
         told()
 
