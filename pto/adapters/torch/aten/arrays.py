@@ -222,13 +222,18 @@ def is_contiguous(value: Any) -> bool:
 
 
 def _bounds(value: Any) -> tuple[int, int]:
+    """The addresses of the first byte and of that behind the last one."""
     if isinstance(value, np.ndarray):
-        return np.lib.array_utils.byte_bounds(value) if value.size else (0, 0)
-    taken = tensor(value)
-    steps = zip(taken.shape, taken.stride(), strict=True)
-    elements = 1 + sum((size - 1) * stride for size, stride in steps)
-    bytes_ = elements * taken.element_size() if taken.numel() else 0
-    return taken.data_ptr(), taken.data_ptr() + bytes_
+        begin, _ = value.__array_interface__["data"]
+        bytes_, strides = value.itemsize, value.strides
+    else:
+        value = tensor(value)
+        begin, bytes_ = value.data_ptr(), value.element_size()
+        strides = [stride * bytes_ for stride in value.stride()]
+    if 0 in value.shape:
+        return begin, begin
+    steps = [(size - 1) * stride for size, stride in zip(value.shape, strides, strict=True)]
+    return begin + sum(n for n in steps if n < 0), begin + sum(n for n in steps if n > 0) + bytes_
 
 
 def describe(value: Any) -> str:
