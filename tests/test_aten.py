@@ -107,6 +107,18 @@ def test_views_of_any_stride_and_order_are_read():
     assert np.array_equal(pto.aten.neg(frozen), -x)
 
 
+def test_a_view_of_what_is_read_only_is_read_only():
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    parts = pto.aten.split(frozen, 1)
+    assert not any(one.flags.writeable for one in (pto.aten.t(frozen), *parts))
+    assert pto.aten.t(x).flags.writeable and pto.aten.neg(frozen).flags.writeable
+    y = x.copy()
+    frozen = y.view()
+    frozen.flags.writeable = False
+    assert pto.aten.neg(frozen, out=y) is y and y.flags.writeable and np.array_equal(y, -x)
+
+
 def test_what_is_written_is_the_callers_own_array():
     y = x.copy()
     assert pto.aten.add_(y, 1) is y and np.array_equal(y, x + 1)
@@ -130,6 +142,34 @@ def test_what_cannot_be_written_where_it_lies_is_refused_and_left(view):
     with pytest.raises(ValueError, match=r"writes self.*\n.*copy"):
         pto.aten.add_(given, 1)
     assert given.tobytes() == before
+
+
+class Exporter:
+    """An array that is known by DLPack alone; `version`: whether it knows DLPack 1.0."""
+
+    def __init__(self, array, version=True):
+        self.array, self.version = array, version
+
+    def __dlpack__(self, **options):
+        if "max_version" in options and not self.version:
+            raise TypeError("max_version")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_a_read_only_array_of_dlpack_is_refused_and_left():
+    frozen, y = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    frozen.flags.writeable = False
+    one = Exporter(np.ones(3, np.float32))
+    with pytest.raises(ValueError, match="writes out, .* it is read-only"):
+        pto.aten.neg(one, out=Exporter(frozen))
+    assert not frozen.any()
+    for version in (True, False):
+        y[:] = 0
+        pto.aten.neg(one, out=Exporter(y, version))
+        assert y.tolist() == [-1, -1, -1]
 
 
 @pytest.mark.parametrize("make", [np.zeros, torch.zeros])

@@ -9,6 +9,7 @@ Results of DLPack arrays are tensors of PyTorch, which are DLPack arrays too. An
 written has to be taken as it lies: why_not_written() says why it is not.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ _NARROW = {
     torch.float8_e8m0fnu: ("float8_e8m0fnu", torch.uint8),
 }
 _BY_NAME = {name: (type_, stored) for type_, (name, stored) in _NARROW.items()}
+_FLAGS_AT, _READ_ONLY = 24, 1  # of DLManagedTensorVersioned in dlpack.h
 
 
 def kind(value: object) -> str | None:
@@ -94,7 +96,22 @@ def why_not_written(value: Any) -> str | None:
     """Why a call cannot write into an array; None: it can."""
     if isinstance(value, np.ndarray):
         return why_not_taken(value) if value.flags.writeable else "it is read-only"
-    return None
+    return "it is read-only" if kind(value) == "dlpack" and _is_read_only(value) else None
+
+
+def _is_read_only(value: Any) -> bool:
+    """Whether a DLPack array says so, which one older than DLPack 1.0 cannot do."""
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        return False
+    name, takes = b"dltensor_versioned", (ctypes.py_object, ctypes.c_char_p)
+    is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, *takes)(("PyCapsule_IsValid", ctypes.pythonapi))
+    address = ctypes.PYFUNCTYPE(ctypes.c_void_p, *takes)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    if not is_valid(capsule, name):
+        return False
+    flags = ctypes.c_uint64.from_address(address(capsule, name) + _FLAGS_AT)
+    return bool(flags.value & _READ_ONLY)
 
 
 def array(made: torch.Tensor, like: str) -> Any:

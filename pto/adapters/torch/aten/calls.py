@@ -10,11 +10,14 @@ would have to copy, and an `out` of another size than the result, are refused wi
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 import torch
 from pto.adapters.torch.aten import arrays, shapes
 from pto.adapters.torch.aten.values import describe
 from pto.aten.records import Record
 from pto.errors import Error, Failure, InvalidIndex, InvalidType, InvalidValue
+from torch.utils import _pytree
 
 
 class NotServed(Failure, NotImplementedError):
@@ -44,7 +47,9 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise refused(record, values, error) from error
     given = dict(zip(map(id, flat(tensors)), flat(values), strict=True))
-    return _results(made, kind, given)
+    results = _results(made, kind, given)
+    _keep_read_only(results, list(flat(values)))
+    return results
 
 
 def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
@@ -148,6 +153,15 @@ def _results(made: Any, kind: str, given: Mapping[int, Any]) -> Any:
     if isinstance(made, tuple | list):
         return type(made)(_results(one, kind, given) for one in made)
     return made
+
+
+def _keep_read_only(results: Any, given: list[Any]) -> None:
+    """Marks NumPy's results read-only that are views of an argument which is."""
+    frozen = [one for one in given if isinstance(one, np.ndarray) and not one.flags.writeable]
+    for result in _pytree.tree_leaves(results) if frozen else ():
+        is_made = isinstance(result, np.ndarray) and not any(result is one for one in given)
+        if is_made and any(arrays.overlap(result, one) for one in frozen):
+            result.flags.writeable = False
 
 
 _CLASSES: dict[type[Exception], type[Error]] = {
