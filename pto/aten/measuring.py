@@ -18,7 +18,7 @@ from typing import Any
 from pto.aten import samples
 from pto.aten.distance import apart
 from pto.aten.implementations import tell_all
-from pto.aten.records import Record, library
+from pto.aten.records import library, record_of
 from pto.aten.rows import Row, forms
 from pto.aten.wins import Cells, cell, measured_file, own, target
 from pto.errors import Failure, InvalidValue, nearest
@@ -100,12 +100,6 @@ def _calls(
     theirs = {**given, **dict(zip(names, places, strict=True))}
     place = places[0] if len(places) == 1 else tuple(places)
     return lambda: row.program(**values, out=place), lambda: twin.handle(**theirs)
-
-
-def record_of(full_name: str) -> Record:
-    """The record of "add.Tensor"."""
-    name, _, variant = full_name.partition(".")
-    return next(r for r in library().records(name) if r.overload == variant)
 
 
 def interleaved(

@@ -16,13 +16,12 @@ from itertools import pairwise
 from typing import Any
 
 from pto.aten.binding import Bound
-from pto.aten.records import library
+from pto.aten.records import library, record_of
 
 
 def is_pointwise(full_name: str) -> bool:
     """Whether PyTorch says that an overload works element by element."""
-    name, _, overload = full_name.partition(".")
-    return any("pointwise" in r.tags for r in library().records(name) if r.overload == overload)
+    return "pointwise" in record_of(full_name).tags
 
 
 # Overloads whose kernel lays its result row by row, though the Meta kernel keeps the order.

@@ -245,6 +245,12 @@ def library() -> Library:
     return _library
 
 
+def record_of(full_name: str) -> Record:
+    """The record of an overload by its full name, "add.Tensor", which PyTorch has to have."""
+    name, _, overload = full_name.partition(".")
+    return next(one for one in library().records(name) if one.overload == overload)
+
+
 def known(records: Sequence[Record]) -> str:
     """The overloads of a name, as an error lists them."""
     return ", ".join(r.overload or "default" for r in records)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pto.aten.records import library
+from pto.aten.records import library, record_of
 from pto.aten.rows import INTEGERS, Row
 
 NUMBERS = {
@@ -70,14 +70,13 @@ def _type(kind: str) -> Any:
 
 def arguments(row: Row, rows: int, columns: int, kind: str, seed: int = 0) -> dict[str, Any]:
     """Values of a functional call of a row."""
-    name, _, variant = row.overload.partition(".")
+    name = row.overload.partition(".")[0]
     low, high = _DOMAIN.get(name, (-3, 3))
     tensor = Maker(kind, low, high, seed)
     if row.sample is not None:
         return row.sample(tensor, rows, columns)
-    record = next(r for r in library().records(name) if r.overload == variant)
     made: dict[str, Any] = {}
-    for one in record.arguments:
+    for one in record_of(row.overload).arguments:
         if one.type == "Tensor" or (one.type == "Tensor?" and one.name in ("min", "max")):
             made[one.name] = tensor(rows, columns)
         elif one.type == "ScalarType?":
