@@ -9,6 +9,7 @@ tests do. Autograd, autocast, vmap and torch.compile stay what they are: fronts 
 What an implementation refuses goes to PyTorch's kernel.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from pto.aten.binding import Bound
 from pto.aten.implementations import on_change as on_implementation
 from pto.aten.implementations import ours
-from pto.aten.records import Fronts, Record, library
+from pto.aten.records import Fronts, Record, library, record_of
 from pto.config import on_change as on_setting
 from pto.errors import InvalidValue, nearest
 
@@ -26,6 +27,7 @@ _slots: dict[str, int] = {}  # of names that were enabled with a slot
 _failed: dict[str, str] = {}  # why a front could not be put there
 _installed: set[str] = set()
 _process: list["Enabled"] = []  # those on for the process, the last one counts
+_lock = threading.RLock()  # of all of these
 
 
 class Enabled:
@@ -36,9 +38,10 @@ class Enabled:
 
     def off(self) -> None:
         """Turns it off for the process, where it is on."""
-        if self in _process:
-            _process.remove(self)
-            _loaded().process(_process[-1].names if _process else None)
+        with _lock:
+            if self in _process:
+                _process.remove(self)
+                _loaded().process(_process[-1].names if _process else None)
 
     def __enter__(self) -> "Enabled":
         self.off()
@@ -73,28 +76,35 @@ def enable(
     for name in unwanted:
         _check(name, fronts.names, slot)
     ready = [full for full in ready if not any(_means(name, full) for name in unwanted)]
-    made = Enabled([full for full in ready if _install(full, only is not None)])
-    if slot is not None:
-        _slots.update(dict.fromkeys(made.names, slot))
-        fronts.forget()
-    _process.append(made)
-    fronts.process(made.names)
+    with _lock:
+        made = Enabled([full for full in ready if _install(full, only is not None)])
+        if slot is not None or not _slots.keys().isdisjoint(made.names):
+            _ask_for(made.names, slot)
+        _process.append(made)
+        fronts.process(made.names)
     return made
+
+
+def _ask_for(names: Sequence[str], slot: int | None) -> None:
+    """Lets later calls of these names ask for a slot, or for none."""
+    for name in names:
+        if slot is None:
+            _slots.pop(name, None)
+        else:
+            _slots[name] = slot
+    _loaded().forget()
 
 
 def _loaded() -> Fronts:
     global _fronts
-    if _fronts is None:
-        fronts = _fronts = library().fronts(_run)
-        _records.extend(_record(full) for full in _fronts.names)
-        on_implementation.append(lambda full_name: fronts.forget())
-        on_setting.append(fronts.forget)
+    with _lock:
+        if _fronts is None:
+            fronts = library().fronts(_run)
+            _records.extend(record_of(full) for full in fronts.names)
+            on_implementation.append(lambda full_name: fronts.forget())
+            on_setting.append(fronts.forget)
+            _fronts = fronts
     return _fronts
-
-
-def _record(full_name: str) -> Record:
-    name, _, overload = full_name.partition(".")
-    return next(r for r in library().records(name) if r.overload == overload)
 
 
 def _serves(full_name: str, slot: int | None) -> bool:
