@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import pto.aten
-from pto.aten import measuring, wins
+from pto.aten import measuring, shadowing, wins
+from pto.aten.records import library
 from pto.aten.rows import _row_of
 from pto.aten.shadowing import save_call
 from pto.config import config
@@ -29,12 +30,17 @@ def test_a_shadow_sees_our_calls_and_keeps_quiet_where_they_are_near_aten():
     assert seen.calls == 3
 
 
+@pytest.fixture
+def wrong(monkeypatch):
+    """A row of exp whose results are half as large again."""
+    library()  # puts the rows into their slots
+    row = dataclasses.replace(_row_of["exp"], formula=lambda self: pto.exp(self) * 1.5)
+    monkeypatch.setitem(_row_of["exp"].__dict__, "program", row.program)
+
+
+@pytest.mark.usefixtures("wrong")
 @pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
-def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again(
-    kind, monkeypatch, tmp_path
-):
-    wrong = dataclasses.replace(_row_of["exp"], formula=lambda self: pto.exp(self) * 1.5)
-    monkeypatch.setitem(_row_of["exp"].__dict__, "program", wrong.program)
+def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again(kind, tmp_path):
     given = x.astype(kind)
     with pytest.warns(UserWarning, match="exp is .* from ATen's result"):  # noqa: SIM117
         with pto.aten.shadow(folder=tmp_path) as seen:
@@ -43,6 +49,28 @@ def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again
     assert seen.calls == 1 and seen.first.overload == "exp" and seen.first.distance > 1
     overload, values = pto.aten.load_call(seen.first.file)
     assert overload.record.full_name == "exp" and values["self"].tobytes() == given.tobytes()
+
+
+@pytest.mark.usefixtures("wrong")
+def test_each_departure_keeps_its_file_and_a_full_disk_takes_no_result(monkeypatch, tmp_path):
+    files = []
+    for given in (x, x + 1):
+        with pytest.warns(UserWarning), pto.aten.shadow(folder=tmp_path) as seen:
+            pto.aten.exp(given, slot=0)
+        files.append(seen.first.file)
+    for file, given in zip(files, (x, x + 1), strict=True):
+        assert np.array_equal(pto.aten.load_call(file)[1]["self"], given)
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        pto.aten.shadow(folder=tmp_path / "nothing").__enter__()
+
+    def full(*args):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(shadowing, "save_call", full)
+    with pytest.warns(UserWarning, match="not saved: no space left"):  # noqa: SIM117
+        with pto.aten.shadow(folder=tmp_path) as seen:
+            assert pto.aten.exp(x, slot=0).shape == x.shape
+    assert seen.first.file == ""
 
 
 def test_lists_numbers_and_types_of_a_saved_call_come_back(tmp_path):

@@ -37,7 +37,10 @@ _DESCRIPTION = "call"  # the member of the file that is no array
 
 @dataclass(frozen=True)
 class Departure:
-    """A call that is too far from ATen: how far in units of the last place, or what differs."""
+    """A call that is too far from ATen, and the file with its arguments, "" where none is written.
+
+    `distance` and `tolerance` count units of the last place; a text says what else differs.
+    """
 
     overload: str
     distance: float | str
@@ -70,15 +73,24 @@ class Shadow:
         found = apart(row, before, made, library().call(record, again, like))
         tolerance = row.ulp if self.tolerance is None else self.tolerance
         if isinstance(found, str) or found > tolerance:
-            file = self.folder / f"{record.full_name}_{os.getpid()}_{self.calls}.npz"
-            save_call(file, record.full_name, before)
-            self.first = Departure(record.full_name, found, tolerance, str(file))
+            file, told = self._saved(record.full_name, before)
+            self.first = Departure(record.full_name, found, tolerance, file)
             warnings.warn(
                 f"{record.full_name} is {found} from ATen's result, {tolerance} is its tolerance;"
-                f" pto.aten.load_call({str(file)!r}) has its arguments",
+                f" {told}",
                 stacklevel=5,
             )
         return made
+
+    def _saved(self, full_name: str, values: dict[str, Any]) -> tuple[str, str]:
+        """A new file with the arguments, "" where it cannot be written, and a text about it."""
+        try:
+            descriptor, file = tempfile.mkstemp(".npz", f"{full_name}_", self.folder)
+            os.close(descriptor)
+            save_call(file, full_name, values)
+        except OSError as error:
+            return "", f"its arguments are not saved: {error}"
+        return file, f"pto.aten.load_call({file!r}) has its arguments"
 
 
 def _copy(value: Any) -> Any:
@@ -105,6 +117,10 @@ def shadow(
             "pass 0 or more, or leave it out for each row's own",
         )
     place = Path(folder) if folder else Path(tempfile.gettempdir())
+    if not place.is_dir():
+        raise MissingFile(
+            f"shadow: folder is {place}", "there is no such folder", "make it, or leave folder out"
+        )
     seen = Shadow(frozenset(names), tolerance, place)
     token = beside.set(seen.run)
     try:
