@@ -243,10 +243,13 @@ def test_the_lowest_slot_that_takes_a_call_runs_it():
     def refuses(bound):
         return None if bound.values["self"].dtype == np.float32 else "only float32"
 
+    before = ours(name)
     implement(
         name, Implementation(2, "marked", "cpu", refuses, lambda bound, like: bound.values["self"])
     )
     try:
+        while_asked = ours(name)
+        assert not before  # a call that asks meanwhile sees one list or the other
         assert repr(getattr(pto.aten, name).default.slots("cpu")) == "[2 marked, 8 aten]"
         assert pto.aten.special_i1e(x) is x
         assert pto.aten.special_i1e(x.astype(np.float64)) is not x
@@ -259,6 +262,7 @@ def test_the_lowest_slot_that_takes_a_call_runs_it():
             implement(name, Implementation(2, "again", "cpu", refuses, lambda bound, like: None))
     finally:
         withdraw(name, 2)
+    assert len(while_asked) == 1
     assert not ours(name) and pto.aten.special_i1e(x) is not x
     with pytest.raises(ValueError, match="slot 2 of special_i1e is empty"):
         withdraw(name, 2)

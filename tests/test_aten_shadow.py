@@ -94,7 +94,9 @@ def cells(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring, "measured_file", lambda: tmp_path / "cells.json")
     monkeypatch.setattr(wins, "table", lambda: table)
     wins.own.cache_clear()
-    table = {wins.target(): {"exp": {"float32": 1.5}, "log": {"float32": 0.5}}}
+    table = {
+        wins.target(): {"exp": {"float32": 1.5}, "log": {"float32": 0.5}, "cat": {"float32": 0.5}}
+    }
     yield table
     wins.own.cache_clear()
     config.measured = False
@@ -108,6 +110,7 @@ def test_the_table_decides_who_takes_a_call(cells):
     assert "nobody has measured" in pto.aten.explain("sin", x)
     assert "nobody has measured" in pto.aten.explain("exp", x.astype(np.float64))
     assert "order of its axes" in pto.aten.explain("exp", wide.T)
+    assert "ATen takes 0.50 of our time" in pto.aten.explain("cat", [x, x])
     config.target = "avx2"
     try:
         if wins.target() not in cells:
@@ -136,3 +139,5 @@ def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys,
         config.measured = 1
     with pytest.raises(ValueError, match="no row of nothing"):
         pto.aten.measure(["nothing"])
+    with pytest.raises(ValueError, match="int32 is not measured"):
+        pto.aten.measure(["neg"], kinds=["int32"])
