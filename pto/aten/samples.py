@@ -3,8 +3,9 @@
 
     arguments(row, 7, 33, "float32")       # {"self": an array [7, 33], "alpha": 2}
 
-Tensors are NumPy arrays of [rows, columns]; a row whose arguments fit together has a `sample` of
-its own. Numbers that a schema asks for have a value here, by their name.
+Tensors are NumPy arrays of [rows, columns]; a row whose arguments have to fit together has its own
+`sample`. NUMBERS gives a value to each number that a schema asks for. Thread safety: pure
+functions.
 """
 
 import math
@@ -31,11 +32,14 @@ _DOMAIN = {
 }  # fmt: skip
 
 
-_DRAWN = 999_983  # numbers that a larger array repeats, a prime
+_DRAWN = 999_983  # a prime: larger arrays repeat so many drawn numbers
 
 
 class Maker:
-    """Makes NumPy arrays of an element type, in a range; equal seeds give equal arrays."""
+    """Makes NumPy arrays of an element type from a range; equal seeds give equal arrays.
+
+    Integers are drawn from nine times the range; `high` asks for 0 to high - 1.
+    """
 
     def __init__(self, kind: str, low: float, high: float, seed: int):
         self.kind, self.low, self.high = kind, low, high

@@ -7,9 +7,9 @@
     overload, values = pto.aten.load_call(seen.first.file)
     overload(**values, slot=0)
 
-Calls of pto.aten that one of our slots runs are made a second time by ATen, on copies; results stay
-ours. A warning names the first call that is too far from ATen. The file is NumPy's .npz: nothing in
-it is run when it is loaded. Thread safety: a shadow sees the calls of its own thread.
+A shadow makes each call of pto.aten that one of our slots runs a second time by ATen, on copies;
+the caller gets our results. A warning names the first call that is too far from ATen. The file is
+NumPy's .npz: loading it runs no code. Thread safety: a shadow sees the calls of its own thread.
 """
 
 import json
@@ -50,7 +50,10 @@ class Departure:
 
 @dataclass
 class Shadow:
-    """The calls that were made twice so far, and the first one that left its tolerance."""
+    """`calls` counts the calls that were made twice; `first` is the first that left its tolerance.
+
+    After `first` calls are made once.
+    """
 
     names: frozenset[str]
     tolerance: float | None
@@ -105,8 +108,10 @@ def shadow(
 ) -> Iterator[Shadow]:
     """Runs ATen beside our kernels in the block, for these names or overloads, or for all.
 
-    `tolerance` is in units of the last place; each row's own unless given. The arguments of the
-    first call that leaves it go to the folder, a temporary one unless given.
+    `tolerance` counts units of the last place; without one each row's own `ulp` counts. The
+    arguments of the first call that leaves it go to a file in `folder`, by default that of
+    temporary files. Raises UnknownAttribute for an unknown name, InvalidValue for a negative
+    tolerance, MissingFile for a folder that does not exist.
     """
     for name in names:
         family(name.partition(".")[0])
@@ -130,7 +135,7 @@ def shadow(
 
 
 def save_call(file: str | os.PathLike, full_name: str, values: dict[str, Any]) -> None:
-    """Writes the arguments of a call of an overload."""
+    """Writes the arguments of a call of an overload to an .npz file. Raises OSError."""
     arrays: dict[str, np.ndarray] = {}
     plain: dict[str, Any] = {}
     for name, value in values.items():
@@ -153,7 +158,7 @@ def _storable(array: np.ndarray) -> np.ndarray:
 
 
 def load_call(file: str | os.PathLike) -> tuple[Overload, dict[str, Any]]:
-    """The overload and the arguments of a saved call, its arrays NumPy's."""
+    """The overload and the arguments of a saved call, with arrays of NumPy. Raises MissingFile."""
     if not Path(file).exists():
         raise MissingFile(
             f"the saved call {file}", "there is no such file", "pass the file of a Departure"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of losses: of each element, their mean or their sum, as `reduction` says (0, 1, 2)."""
+"""Rows of losses: each element's, the mean or the sum, for a `reduction` of 0, 1 or 2."""
 
 from typing import Any
 
