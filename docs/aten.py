@@ -20,7 +20,7 @@ MARK = "## Each name\n"
 INTRO = """
 `./dev docs` writes this table, and `pto/aten/surface.json` with the same content. `ours` counts the
 overloads with a row of the tile language in slot 0, `types` are those of its tensors; `takes over`
-says by target for which types it was measured to be faster; `samples` counts the calls of the tests.
+says by target for which types it was measured to be faster; `samples` counts calls of the tests.
 
 """
 SEED = 20261126  # that of tests/test_aten_samples.py
