@@ -19,7 +19,7 @@ import torch
 from pto import _core
 from pto import language as tile
 from pto.adapters.torch.compile import formulas, movement  # noqa: F401 fill the table
-from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, row_of
+from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, only, row_of
 from pto.adapters.torch.compile.sizes import (
     NotExpressible,
     dim_of,
@@ -208,6 +208,7 @@ class Building:
         found = row.build(out, *args, **kwargs)
         if isinstance(found, tuple):
             return found
+        only(len(found.shape) == len(out.shape), "its formula gives another number of axes")
         return found if found.dtype is out.dtype else cast(found, out.dtype)
 
     def _out(self, value: Any) -> Out:
