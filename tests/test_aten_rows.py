@@ -231,6 +231,23 @@ SIZES = (  # an overload, the sizes of its tensors in order, its other arguments
 )  # fmt: skip
 
 
+CALLS = (  # that ATen refuses, or computes in another way than the formula
+    ("all.dims", {"dim": []}), ("any.dims", {"dim": []}), ("flip", {"dims": [0, -2]}),
+    ("clamp", {}), ("round.decimals", {"decimals": 400}), ("fill.Scalar", {"value": 1e300}),
+    ("var.correction", {"dim": [1], "correction": 5}), ("std.correction", {"correction": 13}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), CALLS)
+def test_calls_that_aten_computes_otherwise_are_no_rows(name, options):
+    given = np.ones((3, 4), np.float32)
+    with pytest.raises(ValueError, match="nothing takes this call"):
+        overload(name)(given, **options, slot=0)
+    if name in ("all.dims", "var.correction"):
+        made = overload(name)(given, **options)
+        assert made.shape == ((3, 4) if name == "all.dims" else (3,)) and not (made < 0).any()
+
+
 @pytest.mark.parametrize(("name", "shapes", "options"), SIZES)
 def test_sizes_that_aten_refuses_are_no_rows(name, shapes, options):
     given = [np.ones(shape, np.float32) for shape in shapes]

@@ -14,6 +14,7 @@ It leaves other calls to ATen, with a reason. Thread safety: any thread may ask 
 
 import inspect
 import linecache
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +36,7 @@ FLOATS = ("float32", "float16", "bfloat16", "float64")  # float64 for who asks f
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 NUMBERS = (*FLOATS, *INTEGERS)
 EVERY = (*NUMBERS, "bool")
+_LARGEST = {"float16": 65504.0, "bfloat16": 255 * 2.0**120, "float32": (2 - 2**-23) * 2.0**127}
 Values = Mapping[str, Any]
 
 
@@ -164,9 +166,13 @@ class Row:
         for name, value in inputs.items():
             if isinstance(value, complex):
                 return f"{name} is complex"
-            if kind in FLOATS or isinstance(value, bool) or not isinstance(value, int | float):
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 continue
             if name not in numbers:
+                continue
+            if kind in FLOATS:
+                if _LARGEST.get(kind, math.inf) < abs(value) < math.inf:
+                    return f"{name} is {value}, which {kind} does not hold"
                 continue
             if isinstance(value, float) or kind == "bool":
                 return f"{name} is {value}, which gives {kind} another type"

@@ -117,6 +117,13 @@ def triu(self, diagonal=0):
     return tile.triu(self, diagonal)
 
 
-@row("flip", types=NUMBERS, **_EXACT, sample=lambda t, m, n: {"self": t(m, n), "dims": [-1]})
+def _unless_repeated(values):
+    rank = max(1, len(library().shape(values["self"])))
+    axes = {axis % rank for axis in values["dims"]}
+    return None if len(axes) == len(values["dims"]) else "an axis is named twice"
+
+
+@row("flip", types=NUMBERS, **_EXACT, unless=_unless_repeated,
+     sample=lambda t, m, n: {"self": t(m, n), "dims": [-1]})  # fmt: skip
 def flip(self, dims):
     return tile.flip(self, dims)

@@ -39,13 +39,8 @@ def _matrices(first, second):
     return sample
 
 
-@row(
-    "mm",
-    **_SUM,
-    factors=("self", "mat2"),
-    unless=_unless_sized(self=2, mat2=2),
-    sample=_matrices("self", "mat2"),
-)
+@row("mm", **_SUM, factors=("self", "mat2"), unless=_unless_sized(self=2, mat2=2),
+     sample=_matrices("self", "mat2"))  # fmt: skip
 def mm(self, mat2, out=None):
     return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
 
@@ -58,13 +53,8 @@ def _batches(first, second):
     return sample
 
 
-@row(
-    "bmm",
-    **_SUM,
-    factors=("self", "mat2"),
-    unless=_unless_sized((("self", 0), ("mat2", 0)), self=3, mat2=3),
-    sample=_batches("self", "mat2"),
-)
+@row("bmm", **_SUM, factors=("self", "mat2"), sample=_batches("self", "mat2"),
+     unless=_unless_sized((("self", 0), ("mat2", 0)), self=3, mat2=3))  # fmt: skip
 def bmm(self, mat2, out=None):
     return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
 
@@ -85,19 +75,9 @@ def _baddbmm(tensor, rows, columns):
     return {"self": tensor(*made["batch1"].shape), **made}
 
 
-@row(
-    "baddbmm",
-    **_SUM,
-    factors=("batch1", "batch2"),
-    unless=_unless_sized(
-        (("batch1", 0), ("batch2", 0)),
-        result=(("batch1", 0), ("batch1", 1), ("batch2", 2)),
-        self=3,
-        batch1=3,
-        batch2=3,
-    ),
-    sample=_baddbmm,
-)
+@row("baddbmm", **_SUM, factors=("batch1", "batch2"), sample=_baddbmm,
+     unless=_unless_sized((("batch1", 0), ("batch2", 0)), self=3, batch1=3, batch2=3,
+                          result=(("batch1", 0), ("batch1", 1), ("batch2", 2))))  # fmt: skip
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     return self * beta + tile.matmul(batch1, batch2) * alpha
 

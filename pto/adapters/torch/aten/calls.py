@@ -24,6 +24,10 @@ class NotServed(Failure, NotImplementedError):
     """PyTorch has the operator, but not for these arguments."""
 
 
+class TooLarge(InvalidValue, OverflowError):
+    """PyTorch has no room for a number."""
+
+
 def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
     """Runs the kernel; results are of the kind of the call's arrays, or of `like`.
 
@@ -44,7 +48,7 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
                 made = _run(record, tensors)
     except Error:
         raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError) as error:
         raise refused(record, values, error) from error
     given = dict(zip(map(id, flat(tensors)), flat(values), strict=True))
     results = _results(made, kind, given)
@@ -166,6 +170,7 @@ def _keep_read_only(results: Any, given: list[Any]) -> None:
 
 _CLASSES: dict[type[Exception], type[Error]] = {
     NotImplementedError: NotServed,
+    OverflowError: TooLarge,
     IndexError: InvalidIndex,
     TypeError: InvalidType,
     ValueError: InvalidValue,
