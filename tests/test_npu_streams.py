@@ -192,6 +192,8 @@ def test_streams_and_devices_are_current_for_a_thread_and_a_block():
     torch.npu.set_device(1)
     assert torch.npu.current_device() == 1 == torch.accelerator.current_device_index()
     torch.npu.set_device(0)
+    with pytest.raises(RuntimeError, match="npu:9 does not exist"):
+        torch.accelerator.memory.memory_stats(9)
     for ask in (torch.npu.set_device, torch.npu.memory_stats, torch.npu.get_rng_state,
                 torch.npu.mem_get_info, torch.npu.get_device_name):  # fmt: skip
         for number in (9, -1):
