@@ -222,6 +222,7 @@ def test_random_numbers_follow_a_generator():
         (lambda: pto.aten.add(x, torch.ones(4)), TypeError, "NumPy.*PyTorch"),
         (lambda: pto.aten.mm(x, x), RuntimeError, "mat1 and mat2"),
         (lambda: pto.aten.sum(x, 5), IndexError, "Dimension out of range"),
+        (lambda: pto.aten.pow(x, 2**70), OverflowError, "PyTorch refuses the call"),
         (lambda: pto.aten.t_(x.copy()), TypeError, "other sizes or strides"),
         (lambda: pto.aten.neg(np.array(["a"])), TypeError, "no such element type"),
         (lambda: pto.aten.to_sparse(x), TypeError, "dense arrays"),

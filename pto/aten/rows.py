@@ -170,6 +170,8 @@ class Row:
                 continue
             if name not in numbers:
                 continue
+            if isinstance(value, int) and abs(value) >= 1 << 63:
+                return f"{name} is {value}, which 64 bits do not hold"
             if kind in FLOATS:
                 if _LARGEST.get(kind, math.inf) < abs(value) < math.inf:
                     return f"{name} is {value}, which {kind} does not hold"
