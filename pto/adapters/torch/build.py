@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds what `python -m pto adapters build torch` builds: C++ gradients and autocast, the npu,
-calls that go straight to a kernel, and ATen's calls for C++.
+"""Builds the parts of `python -m pto adapters build torch`: gradients and autocast in C++, the npu
+device, calls that go straight to a kernel, and ATen's calls for C++.
 
-It takes a minute on two cores.
+They take a minute on two cores. Errors: Failure where the compiler fails or is missing.
 """
 
 import ctypes
@@ -85,9 +85,12 @@ def _write(path: pathlib.Path, text: str) -> None:
 
 
 def build_aten(force: bool = False) -> pathlib.Path:
-    """Builds the part for C++ programs, and links it where pto/aten.hpp looks for it: under the
-    build id of PyTorch's library. Writes pto/aten/functions.hpp and the classes of compat/infini
-    beside it."""
+    """Builds the part for C++ programs and returns the link to it that pto/aten.hpp looks for,
+    named
+    by the build id of PyTorch's library.
+
+    It also writes pto/aten/functions.hpp and the classes of compat/infini.
+    """
     from pto.adapters.torch.aten.generate import functions_text
     from pto.aten import infini_headers
 
@@ -109,7 +112,7 @@ def _include_folder() -> pathlib.Path:
 
 
 def aten_include() -> pathlib.Path:
-    """The include folder of what is written for the installed PyTorch; Failure without it."""
+    """The include folder of the headers written for the installed PyTorch; Failure without them."""
     folder = _include_folder()
     missing = [one for one in (_FUNCTIONS, "infini/ops.h") if not (folder / one).exists()]
     if missing:
@@ -132,9 +135,9 @@ def built() -> pathlib.Path | None:
 
 
 def build(force: bool = False) -> pathlib.Path:
-    """Builds all unless they are there; raises Failure where that cannot be done.
+    """Builds all parts unless they are there, and returns their folder.
 
-    Direct calls need Python's headers, which not every installation has: they are left out then.
+    It leaves out direct calls where Python's headers are not installed.
     """
     library.build(NODE, force)
     if pathlib.Path(_PYTHON, "Python.h").exists():

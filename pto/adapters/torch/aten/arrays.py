@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of a call of ATen: NumPy's and DLPack's become tensors over the same memory, and back.
+"""Arrays of a call of ATen: tensors over the memory of NumPy's and DLPack's arrays, and back.
 
     kind(x)                        # "numpy"
     t = tensor(x)                  # a torch.Tensor over x; of a copy where PyTorch cannot take x
     array(t, "numpy")              # an ndarray over t
 
-Results of DLPack arrays are tensors of PyTorch, which are DLPack arrays too. An array that is
-written has to be taken as it lies: why_not_written() says why it is not.
+Results of DLPack arrays are tensors of PyTorch, which are DLPack arrays too. A call writes only
+into an array that PyTorch takes as it lies; why_not_written() gives the reason where it does not.
+Thread safety: pure functions.
 """
 
 import ctypes
@@ -19,7 +20,7 @@ import torch
 from pto.errors import InvalidType
 
 KINDS = {"numpy": "NumPy", "torch": "PyTorch", "dlpack": "DLPack"}
-# Types that NumPy has not, as ml_dtypes names them, and what lies in memory.
+# Element types that NumPy lacks: their names in ml_dtypes, and PyTorch's type of the same bytes.
 _NARROW = {
     torch.bfloat16: ("bfloat16", torch.int16),
     torch.float8_e4m3fn: ("float8_e4m3fn", torch.uint8),
@@ -44,7 +45,10 @@ def kind(value: object) -> str | None:
 
 
 def tensor(value: Any) -> torch.Tensor:
-    """A tensor over an array's memory. Raises InvalidType for an element type PyTorch has not."""
+    """A tensor over an array's memory, or over a copy where why_not_taken() has a reason.
+
+    Raises InvalidType for an element type that PyTorch lacks.
+    """
     if isinstance(value, torch.Tensor):
         return value
     if not isinstance(value, np.ndarray):
@@ -68,7 +72,7 @@ def tensor(value: Any) -> torch.Tensor:
 
 
 class _Memory:
-    """Memory of an array whose flag says that it is not written; the caller does not write it."""
+    """The memory of a read-only array as a writable one's, for callers that do not write."""
 
     def __init__(self, array: np.ndarray):
         self.array = array
@@ -115,7 +119,7 @@ def _is_read_only(value: Any) -> bool:
 
 
 def array(made: torch.Tensor, like: str) -> Any:
-    """A result as an array of this kind. Raises InvalidType for what NumPy cannot hold."""
+    """A result as an array of this kind. Raises InvalidType for a tensor that NumPy cannot hold."""
     if like != "numpy":
         return made
     if made.layout is not torch.strided or made.device.type != "cpu" or made.is_quantized:
@@ -158,7 +162,7 @@ def dense_type(value: Any) -> str | None:
 
 
 def overlap(one: Any, other: Any) -> bool:
-    """Whether the bytes from the first to the last element of two arrays meet."""
+    """Whether the ranges of bytes from the first to the last element of two arrays meet."""
     if kind(one) is None or kind(other) is None:
         return False
     (begin, end), (first, last) = _bounds(one), _bounds(other)
@@ -220,7 +224,7 @@ def relaid(value: Any, strides: Sequence[int]) -> Any:
 
 
 def _view(value: Any, sizes: Sequence[int], strides: Sequence[int]) -> Any:
-    """The same memory as another array, of which PyTorch does not know that it is a view."""
+    """A view, in elements, that PyTorch does not take for one: no autograd follows it."""
     with torch._C._AutoDispatchBelowADInplaceOrView():
         made = tensor(value).as_strided(sizes, strides)
     return array(made, "numpy") if isinstance(value, np.ndarray) else made
@@ -232,7 +236,7 @@ def copied(value: Any) -> Any:
 
 
 def is_contiguous(value: Any) -> bool:
-    """Whether the elements of an array lie one behind the other."""
+    """Whether an array lies row by row without gaps."""
     if isinstance(value, np.ndarray):
         return value.flags.c_contiguous
     return tensor(value).is_contiguous()
