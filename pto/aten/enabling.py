@@ -19,7 +19,7 @@ from typing import Any
 from pto.aten.binding import Bound
 from pto.aten.implementations import on_change as on_implementation
 from pto.aten.implementations import ours
-from pto.aten.records import Fronts, Record, library, record_of
+from pto.aten.records import Fronts, Record, library, listed, record_of
 from pto.config import on_change as on_setting
 from pto.errors import InvalidValue, nearest
 
@@ -74,11 +74,11 @@ def enable(
     fronts = _loaded()
     ready = [full for full in fronts.names if _serves(full, slot)]
     if only is not None:
-        wanted = list(only)
+        wanted = listed(only)
         for name in wanted:
             _check(name, ready, slot)
         ready = [full for full in ready if any(_means(name, full) for name in wanted)]
-    unwanted = list(exclude)
+    unwanted = listed(exclude)
     for name in unwanted:
         _check(name, fronts.names, slot)
     ready = [full for full in ready if not any(_means(name, full) for name in unwanted)]

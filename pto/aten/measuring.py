@@ -18,7 +18,7 @@ from typing import Any
 from pto.aten import samples
 from pto.aten.distance import apart
 from pto.aten.implementations import tell_all
-from pto.aten.records import library, record_of
+from pto.aten.records import library, listed, record_of
 from pto.aten.rows import Row, forms
 from pto.aten.wins import Cells, cell, measured_file, own, target
 from pto.errors import Failure, InvalidValue, nearest
@@ -138,6 +138,7 @@ def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloa
     """
     from pto.aten.table import ROWS
 
+    names, kinds = listed(names), listed(kinds)
     unknown = [name for name in names if name not in ROWS]
     if unknown:
         raise InvalidValue(

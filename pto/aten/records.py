@@ -11,7 +11,7 @@ reads records from the dispatcher of the installed PyTorch when somebody asks fo
 Thread safety: any thread may ask.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -258,6 +258,11 @@ def record_of(full_name: str) -> Record:
     """The record of an overload by its full name, "add.Tensor", which PyTorch has to have."""
     name, _, overload = full_name.partition(".")
     return next(one for one in library().records(name) if one.overload == overload)
+
+
+def listed(names: Iterable[str]) -> list[str]:
+    """Names as a list; a text is one name."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def arrays_in(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -28,7 +28,7 @@ from pto.aten.binding import Bound
 from pto.aten.distance import apart
 from pto.aten.face import Overload, family
 from pto.aten.implementations import ATEN, Implementation, beside
-from pto.aten.records import library
+from pto.aten.records import library, listed
 from pto.aten.rows import row_of
 from pto.errors import InvalidValue, MissingFile
 
@@ -113,6 +113,7 @@ def shadow(
     temporary files. Raises UnknownAttribute for an unknown name, InvalidValue for a negative
     tolerance, MissingFile for a folder that does not exist.
     """
+    names = listed(names)
     for name in names:
         family(name.partition(".")[0])
     if tolerance is not None and not tolerance >= 0:
