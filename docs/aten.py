@@ -18,9 +18,9 @@ from pto.aten import surface  # noqa: E402
 
 MARK = "## Each name\n"
 INTRO = """
-Written by `./dev docs`; the same is in `pto/aten/surface.json`. `ours`: how many overloads have a
-row of the tile language in slot 0, and of which types; `takes over`: where it was measured to be
-faster, by target; `samples`: PyTorch's own that the tests make.
+`./dev docs` writes this table, and `pto/aten/surface.json` with the same content. `ours` counts the
+overloads with a row of the tile language in slot 0, `types` are those of its tensors; `takes over`
+says by target for which types it was measured to be faster; `samples` counts calls of the tests.
 
 """
 SEED = 20261126  # that of tests/test_aten_samples.py

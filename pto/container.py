@@ -18,7 +18,6 @@ import importlib
 import json
 import os
 import struct
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any, NoReturn
 
 from pto.errors import Error, Failure, InvalidType, InvalidValue, MissingFile
 from pto.language.location import describe, user_line
+from pto.whole_files import write_whole
 
 MAGIC, VERSION, PREFIX, DIGEST_BYTES = b"OpenPTO package\n", 1, struct.Struct("<16sIQ"), 32
 READERS = {  # by kind: what it is called, and who reads it with from_package(package)
@@ -70,20 +70,13 @@ def save(path: str | os.PathLike, content: Sequence[Any]) -> None:
     path = path_of(path, "save")
     if not path.name:
         refuse(str(path), "is no name of a file", "a package is one file", "pass its path")
-    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        with open(new, "wb") as file:
-            for piece in content:
-                file.write(piece)
-        os.replace(new, path)
+        write_whole(path, content)
     except (OSError, ValueError) as error:  # a folder, a full disk; a NUL in the name
         raise Failure(
             f"the package {path!s} cannot be written", str(error),
             "check the path, and the room on its disk", user_line(),
         ) from error  # fmt: skip
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            new.unlink()
 
 
 def read(path: str | os.PathLike) -> Package:

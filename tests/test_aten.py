@@ -15,6 +15,7 @@ import torch
 
 import pto
 import pto.aten
+from pto.aten import choice
 from pto.aten.binding import bind
 from pto.aten.implementations import Implementation, implement, ours, withdraw
 from pto.aten.schemas import _TABLE, table
@@ -106,6 +107,18 @@ def test_views_of_any_stride_and_order_are_read():
     assert np.array_equal(pto.aten.neg(frozen), -x)
 
 
+def test_a_view_of_what_is_read_only_is_read_only():
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    parts = pto.aten.split(frozen, 1)
+    assert not any(one.flags.writeable for one in (pto.aten.t(frozen), *parts))
+    assert pto.aten.t(x).flags.writeable and pto.aten.neg(frozen).flags.writeable
+    y = x.copy()
+    frozen = y.view()
+    frozen.flags.writeable = False
+    assert pto.aten.neg(frozen, out=y) is y and y.flags.writeable and np.array_equal(y, -x)
+
+
 def test_what_is_written_is_the_callers_own_array():
     y = x.copy()
     assert pto.aten.add_(y, 1) is y and np.array_equal(y, x + 1)
@@ -129,6 +142,34 @@ def test_what_cannot_be_written_where_it_lies_is_refused_and_left(view):
     with pytest.raises(ValueError, match=r"writes self.*\n.*copy"):
         pto.aten.add_(given, 1)
     assert given.tobytes() == before
+
+
+class Exporter:
+    """An array that is known by DLPack alone; `version`: whether it knows DLPack 1.0."""
+
+    def __init__(self, array, version=True):
+        self.array, self.version = array, version
+
+    def __dlpack__(self, **options):
+        if "max_version" in options and not self.version:
+            raise TypeError("max_version")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_a_read_only_array_of_dlpack_is_refused_and_left():
+    frozen, y = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    frozen.flags.writeable = False
+    one = Exporter(np.ones(3, np.float32))
+    with pytest.raises(ValueError, match="writes out, .* it is read-only"):
+        pto.aten.neg(one, out=Exporter(frozen))
+    assert not frozen.any()
+    for version in (True, False):
+        y[:] = 0
+        pto.aten.neg(one, out=Exporter(y, version))
+        assert y.tolist() == [-1, -1, -1]
 
 
 @pytest.mark.parametrize("make", [np.zeros, torch.zeros])
@@ -181,6 +222,7 @@ def test_random_numbers_follow_a_generator():
         (lambda: pto.aten.add(x, torch.ones(4)), TypeError, "NumPy.*PyTorch"),
         (lambda: pto.aten.mm(x, x), RuntimeError, "mat1 and mat2"),
         (lambda: pto.aten.sum(x, 5), IndexError, "Dimension out of range"),
+        (lambda: pto.aten.pow(x, 2**70), OverflowError, "PyTorch refuses the call"),
         (lambda: pto.aten.t_(x.copy()), TypeError, "other sizes or strides"),
         (lambda: pto.aten.neg(np.array(["a"])), TypeError, "no such element type"),
         (lambda: pto.aten.to_sparse(x), TypeError, "dense arrays"),
@@ -202,10 +244,13 @@ def test_the_lowest_slot_that_takes_a_call_runs_it():
     def refuses(bound):
         return None if bound.values["self"].dtype == np.float32 else "only float32"
 
+    before = ours(name)
     implement(
         name, Implementation(2, "marked", "cpu", refuses, lambda bound, like: bound.values["self"])
     )
     try:
+        while_asked = ours(name)
+        assert not before  # a call that asks meanwhile sees one list or the other
         assert repr(getattr(pto.aten, name).default.slots("cpu")) == "[2 marked, 8 aten]"
         assert pto.aten.special_i1e(x) is x
         assert pto.aten.special_i1e(x.astype(np.float64)) is not x
@@ -218,6 +263,7 @@ def test_the_lowest_slot_that_takes_a_call_runs_it():
             implement(name, Implementation(2, "again", "cpu", refuses, lambda bound, like: None))
     finally:
         withdraw(name, 2)
+    assert len(while_asked) == 1
     assert not ours(name) and pto.aten.special_i1e(x) is not x
     with pytest.raises(ValueError, match="slot 2 of special_i1e is empty"):
         withdraw(name, 2)
@@ -271,6 +317,14 @@ def test_a_list_restricts_the_names(tmp_path):
         [sys.executable, "-c", text], capture_output=True, text=True, env=environment
     )
     assert made.stdout == "['add']\n", made.stderr
+
+
+def test_a_restriction_that_cannot_be_read_is_an_error_each_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "_is_read", False)
+    monkeypatch.setenv("PTO_ATEN_NAMES", str(tmp_path / "nothing"))
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="cannot be read"):
+            pto.aten.names()
 
 
 def test_a_callable_shows_its_schema():

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import torch
@@ -101,6 +102,39 @@ def test_only_and_exclude_choose_and_refuse(calls):
     assert set(on.names) <= {full for full, may in may_win.items() if may}
     assert on.names and enabling._process == [on]
     on.off()
+
+
+def test_a_slot_ends_with_the_choice_that_asked_for_it(calls):
+    x = values(4, dtype=torch.float64)  # which nobody has measured
+    with pto.aten.enable(only=["exp"], slot=0):
+        torch.exp(x)
+    with pto.aten.enable(only=["exp"]):
+        torch.exp(x)
+    assert calls == [("exp", True), ("exp", False)]
+
+
+def test_two_threads_install_a_front_once(monkeypatch):
+    seen = []
+
+    class Slow:
+        names = enabling._loaded().names
+
+        def install(self, full):
+            seen.append(full)
+            time.sleep(0.05)
+
+        def process(self, names):
+            pass
+
+    monkeypatch.setattr(enabling, "_fronts", Slow())
+    monkeypatch.setattr(enabling, "_installed", set())
+    monkeypatch.setattr(enabling, "_process", [])
+    both = [threading.Thread(target=pto.aten.enable, args=(["exp.out"],)) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert seen == ["exp.out"]
 
 
 def test_a_with_is_a_choice_of_its_thread_and_a_call_one_of_the_process(calls):

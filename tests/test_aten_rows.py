@@ -219,6 +219,44 @@ def test_what_a_row_does_not_take_falls_through_with_the_reason():
     assert torch.equal(pto.aten.add(needs, x), needs + x)
 
 
+SIZES = (  # an overload, the sizes of its tensors in order, its other arguments
+    ("glu", ([2, 5],), {}), ("glu", ([],), {}), ("glu", ([4],), {"dim": 1}),
+    ("dot", ([1], [5]), {}), ("mv", ([3, 5], [1]), {}), ("mv", ([3, 1], [5]), {}),
+    ("bmm", ([1, 2, 3], [4, 3, 2]), {}), ("addr", ([5, 7], [1], [7]), {}),
+    ("baddbmm", ([4, 2, 2], [1, 2, 3], [4, 3, 2]), {}),
+    ("baddbmm", ([4, 2, 2], [1, 2, 3], [1, 3, 2]), {}),
+    ("soft_margin_loss", ([1, 4], [3, 4]), {"reduction": 0}),
+    ("_softmax_backward_data", ([3, 1], [3, 4]), {"dim": -1, "input_dtype": torch.float32}),
+    ("_softmax_backward_data", ([4], [3, 4]), {"dim": -1, "input_dtype": torch.float32}),
+)  # fmt: skip
+
+
+CALLS = (  # that ATen refuses, or computes in another way than the formula
+    ("all.dims", {"dim": []}), ("any.dims", {"dim": []}), ("flip", {"dims": [0, -2]}),
+    ("clamp", {}), ("round.decimals", {"decimals": 400}), ("fill.Scalar", {"value": 1e300}),
+    ("var.correction", {"dim": [1], "correction": 5}), ("std.correction", {"correction": 13}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), CALLS)
+def test_calls_that_aten_computes_otherwise_are_no_rows(name, options):
+    given = np.ones((3, 4), np.float32)
+    with pytest.raises(ValueError, match="nothing takes this call"):
+        overload(name)(given, **options, slot=0)
+    if name in ("all.dims", "var.correction"):
+        made = overload(name)(given, **options)
+        assert made.shape == ((3, 4) if name == "all.dims" else (3,)) and not (made < 0).any()
+
+
+@pytest.mark.parametrize(("name", "shapes", "options"), SIZES)
+def test_sizes_that_aten_refuses_are_no_rows(name, shapes, options):
+    given = [np.ones(shape, np.float32) for shape in shapes]
+    with pytest.raises(ValueError, match="nothing takes this call"):
+        overload(name)(*given, **options, slot=0)
+    with pytest.raises((RuntimeError, IndexError)):
+        overload(name)(*given, **options)
+
+
 def test_modes_transforms_and_autocast_see_atens_own_calls():
     x = torch.rand(3, 4)
     with torch.autocast("cpu"), pytest.raises(ValueError, match="no dense array"):

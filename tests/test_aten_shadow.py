@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import pto.aten
-from pto.aten import measuring, wins
+from pto.aten import measuring, shadowing, wins
+from pto.aten.records import library
 from pto.aten.rows import _row_of
 from pto.aten.shadowing import save_call
 from pto.config import config
@@ -27,14 +28,22 @@ def test_a_shadow_sees_our_calls_and_keeps_quiet_where_they_are_near_aten():
     assert seen.calls == 3 and seen.first is None
     pto.aten.exp(x, slot=0)
     assert seen.calls == 3
+    with pto.aten.shadow("exp") as seen:  # a text is one name
+        pto.aten.exp(x, slot=0)
+    assert seen.calls == 1
 
 
+@pytest.fixture
+def wrong(monkeypatch):
+    """A row of exp whose results are half as large again."""
+    library()  # puts the rows into their slots
+    row = dataclasses.replace(_row_of["exp"], formula=lambda self: pto.exp(self) * 1.5)
+    monkeypatch.setitem(_row_of["exp"].__dict__, "program", row.program)
+
+
+@pytest.mark.usefixtures("wrong")
 @pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
-def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again(
-    kind, monkeypatch, tmp_path
-):
-    wrong = dataclasses.replace(_row_of["exp"], formula=lambda self: pto.exp(self) * 1.5)
-    monkeypatch.setitem(_row_of["exp"].__dict__, "program", wrong.program)
+def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again(kind, tmp_path):
     given = x.astype(kind)
     with pytest.warns(UserWarning, match="exp is .* from ATen's result"):  # noqa: SIM117
         with pto.aten.shadow(folder=tmp_path) as seen:
@@ -43,6 +52,28 @@ def test_the_first_call_that_leaves_its_tolerance_is_named_and_can_be_made_again
     assert seen.calls == 1 and seen.first.overload == "exp" and seen.first.distance > 1
     overload, values = pto.aten.load_call(seen.first.file)
     assert overload.record.full_name == "exp" and values["self"].tobytes() == given.tobytes()
+
+
+@pytest.mark.usefixtures("wrong")
+def test_each_departure_keeps_its_file_and_a_full_disk_takes_no_result(monkeypatch, tmp_path):
+    files = []
+    for given in (x, x + 1):
+        with pytest.warns(UserWarning), pto.aten.shadow(folder=tmp_path) as seen:
+            pto.aten.exp(given, slot=0)
+        files.append(seen.first.file)
+    for file, given in zip(files, (x, x + 1), strict=True):
+        assert np.array_equal(pto.aten.load_call(file)[1]["self"], given)
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        pto.aten.shadow(folder=tmp_path / "nothing").__enter__()
+
+    def full(*args):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(shadowing, "save_call", full)
+    with pytest.warns(UserWarning, match="not saved: no space left"):  # noqa: SIM117
+        with pto.aten.shadow(folder=tmp_path) as seen:
+            assert pto.aten.exp(x, slot=0).shape == x.shape
+    assert seen.first.file == ""
 
 
 def test_lists_numbers_and_types_of_a_saved_call_come_back(tmp_path):
@@ -66,7 +97,9 @@ def cells(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring, "measured_file", lambda: tmp_path / "cells.json")
     monkeypatch.setattr(wins, "table", lambda: table)
     wins.own.cache_clear()
-    table = {wins.target(): {"exp": {"float32": 1.5}, "log": {"float32": 0.5}}}
+    table = {
+        wins.target(): {"exp": {"float32": 1.5}, "log": {"float32": 0.5}, "cat": {"float32": 0.5}}
+    }
     yield table
     wins.own.cache_clear()
     config.measured = False
@@ -80,12 +113,19 @@ def test_the_table_decides_who_takes_a_call(cells):
     assert "nobody has measured" in pto.aten.explain("sin", x)
     assert "nobody has measured" in pto.aten.explain("exp", x.astype(np.float64))
     assert "order of its axes" in pto.aten.explain("exp", wide.T)
+    assert "ATen takes 0.50 of our time" in pto.aten.explain("cat", [x, x])
     config.target = "avx2"
     try:
         if wins.target() not in cells:
             assert "nobody has measured" in pto.aten.explain("exp", x)
     finally:
         config.target = ""
+
+
+def test_a_damaged_file_of_cells_is_none(cells):
+    wins.measured_file().write_text('{"avx512": {"exp"')  # as a full disk leaves it
+    assert "chosen: slot 0 tile" in pto.aten.explain("exp", x)
+    assert wins.own() == {} and pto.aten.log(x + 3).dtype == np.float32
 
 
 def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys, monkeypatch):
@@ -102,3 +142,5 @@ def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys,
         config.measured = 1
     with pytest.raises(ValueError, match="no row of nothing"):
         pto.aten.measure(["nothing"])
+    with pytest.raises(ValueError, match="int32 is not measured"):
+        pto.aten.measure(["neg"], kinds=["int32"])

@@ -74,6 +74,9 @@ CASES = {
                (3, 4)),
     "no numbers": (lambda x: (x.isnan(), x.nan_to_num(), x.amax(), x.relu(), torch.maximum(x, -x)),
                    torch.tensor([1.0, float("nan"), INF, -INF])),
+    "no axes and no elements": (
+        lambda x: (torch.any(x > 0, dim=()), torch.all(x > 0, dim=()), x[:0].var(0)), (3, 4),
+    ),
     "order": (lambda x: (x.cumsum(1), torch.sort(x)[0], x.topk(2)[1], x.argmax(1)), (3, 4)),
     "convolution": (lambda x, w: F.relu(F.conv2d(x, w, padding=1)) + 1, (1, 3, 8, 8), (4, 3, 3, 3)),
     "rotary": (lambda q, c: torch.cat((-q[..., 2:], q[..., :2]), -1) * c + q * c,
@@ -100,6 +103,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:var")  # of no elements
 @pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
 @pytest.mark.parametrize("name", CASES)
 def test_a_graph_equals_eager_in_values_types_and_strides(name, symbolic):

@@ -193,7 +193,14 @@ def test_streams_and_devices_are_current_for_a_thread_and_a_block():
     assert torch.npu.current_device() == 1 == torch.accelerator.current_device_index()
     torch.npu.set_device(0)
     with pytest.raises(RuntimeError, match="npu:9 does not exist"):
-        torch.npu.set_device(9)
+        torch.accelerator.memory.memory_stats(9)
+    for ask in (torch.npu.set_device, torch.npu.memory_stats, torch.npu.get_rng_state,
+                torch.npu.mem_get_info, torch.npu.get_device_name):  # fmt: skip
+        for number in (9, -1):
+            with pytest.raises(RuntimeError, match=f"npu:{number} does not exist"):
+                ask(number)
+    with torch.npu.device(-1):
+        assert torch.npu.current_device() == 0
 
 
 def test_c_takes_a_stream_by_its_handle(kernels):

@@ -301,6 +301,8 @@ def test_weights_that_pytorch_packed_give_its_results(dtype, group):
     torch.testing.assert_close(got, want, rtol=4 * EPS[dtype], atol=16 * EPS[dtype])
     with pytest.raises(Error, match="int4_from_torch: packed is"):
         pto.torch.int4_from_torch(packed, grid, 2 * group)
+    with pytest.raises(Error, match="int4_from_torch: packed is"):
+        pto.torch.int4_from_torch(packed, grid[0, 0, 0], group)
 
 
 ARRAYS_8 = {"x": "4,6 f4", "weight": "7,6 i1", "scale": "7 f4", "bias": "7 f4"}

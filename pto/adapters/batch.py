@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves whether an operator on tensors with one more leading axis does the same for each row.
+"""Proves that an operator on tensors with one more leading axis does the same for each row.
 
     batched_outputs(record, (1, 1), [("f32", (4, 3), True), ("f32", (3,), False)], [])   # [True]
 
-It traces traced operators both ways (pto/ir/batch.hpp), so the answer is a proof, and "no" without
-one. Free of frameworks. Thread safety: any thread may call.
+It traces the operator with and without the batch (pto/ir/batch.hpp) and compares the graphs; where
+they prove nothing, or the operator has no trace, the answer is None. It imports no framework.
+Thread safety: any thread may call.
 """
 
 import itertools
@@ -21,9 +22,9 @@ def batched_outputs(
 ) -> list[bool] | None:
     """Says for each output, those of lists one after another, whether it has the batch in front.
 
-    None: the call with the batch does not compute what each row asks for. `tensors`: (dtype, shape
-    without the batch, whether it has one) of those that are given, `counts` as in abi/operator.h.
-    Only sizes of 1 matter, and which those are. `attributes` stand in schema order.
+    None: one call with the batch is not proved to compute what each row asks for. `tensors` are
+    (dtype, shape without the batch, whether it has one) of the given tensors, `counts` as in
+    abi/operator.h, `attributes` in schema order. Of the sizes only those that are 1 matter.
     """
     found = _mapped(record, counts, tensors, attributes)
     return found and [batched for batched, _ in found]
@@ -32,11 +33,11 @@ def batched_outputs(
 def padded_outputs(
     record: Record, counts: Sequence[int], tensors: Sequence[tuple], attributes: Sequence[Any]
 ) -> tuple[list[int | None], list[Any]] | None:
-    """The same, where tensors with a batch first get axes of 1 behind it, up to the highest rank.
+    """batched_outputs() for tensors that get axes of 1 behind the batch, up to the highest rank.
 
-    Returns for each output its rank without the batch, None where it has none; its padding, too, is
-    axes of 1 behind the batch. Returns also the attributes of the call with the batch: if those
-    given do not serve, one that numbers an axis from the front numbers it from the back instead.
+    Returns for each output its rank without the batch, None where it has no batch; an output has
+    such axes of 1 too. Returns also the attributes of the call with the batch: where the given ones
+    do not serve, one that counts an axis from the front counts it from the back instead.
     """
     highest = max(len(shape) for _, shape, _ in tensors)
     for chosen in _counted_from_the_back(record, attributes, highest):

@@ -7,7 +7,8 @@
 
 A library lies in the cache folder under a key of everything that it depends on: the framework's
 version and build, its C++ ABI, the compiler, the sources and our headers that they include.
-compiler/build.hpp builds it, as it builds kernels. A build that fails is loud and names its log.
+compiler/build.hpp builds it, as it builds kernels. Thread safety: threads and processes may build
+one part at once; each gets a whole library.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pto import _core
 from pto.errors import Failure
 
-LIBRARIES = pathlib.Path(_core.__file__).parent / "lib"  # what is prebuilt
+LIBRARIES = pathlib.Path(_core.__file__).parent / "lib"  # the folder of the prebuilt libraries
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,15 @@ def _build_of(part: Part) -> _core.ExtensionBuild:
 
 
 def path(part: Part) -> pathlib.Path:
-    """Where the library lies, or will; Failure where no compiler is found, which is in the key."""
+    """Where the library lies, or will. Raises Failure without a compiler, which is in the key."""
     return pathlib.Path(_build_of(part).path)
 
 
 def built(part: Part) -> pathlib.Path | None:
-    """The library, if it was built for this framework and these sources; Failure if damaged."""
+    """The library, if it was built for this framework and these sources, else None.
+
+    Raises Failure for a damaged file.
+    """
     try:
         library = _build_of(part)
     except Failure:  # no compiler
@@ -73,7 +77,7 @@ def built(part: Part) -> pathlib.Path | None:
 
 
 def load(part: Part) -> ctypes.CDLL | None:
-    """The library, loaded, if it was built; Failure if it cannot be loaded."""
+    """The library, loaded, if it was built, else None. Raises Failure if it cannot be loaded."""
     target = built(part)
     if target is None:
         return None

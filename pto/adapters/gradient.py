@@ -6,7 +6,7 @@
     results = gradient_operator(*picked(plan, [*d_outputs, *tensors, *outputs]), needs)
     gathered(plan, results, needs)                               # one for each tensor, or None
 
-Free of frameworks. Thread safety: pure functions.
+It imports no framework. Thread safety: pure functions.
 """
 
 import functools
@@ -51,8 +51,11 @@ def needs_of(plan: GradientPlan, is_asked: Iterable[Any]) -> int:
 def refuse_lacking(
     record: Record, counts: Iterable[int], plan: GradientPlan, is_asked: Iterable[Any], fix: str
 ) -> None:
-    """Raises InvalidValue where a gradient is asked for by a tensor that the operator has none by.
-    `counts` are the tensors of each argument; `fix` names what cuts the graph there."""
+    """Raises InvalidValue where the caller asks for a gradient that the operator does not compute.
+
+    `counts` are the tensors of each argument; `fix` names the framework's function that cuts the
+    graph of gradients, as "tf.stop_gradient".
+    """
     names = [a.name for a, n in zip(record.tensors, counts, strict=True) for _ in range(n)]
     for name, output, asked in zip(names, plan.outputs, is_asked, strict=True):
         if asked and output < 0:
@@ -70,7 +73,7 @@ def picked(plan: GradientPlan, pool: Sequence[Any]) -> list[Any]:
 
 
 def grouped(counts: Iterable[int], flat: Iterable[Any]) -> list[list]:
-    """Lists of so many of the tensors each."""
+    """The tensors in lists of these lengths."""
     rest = iter(flat)
     return [[next(rest) for _ in range(count)] for count in counts]
 

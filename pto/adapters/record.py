@@ -5,9 +5,9 @@
     on_operator(declare)                       # every operator, those to come included
 
 A language.op.Operator is a definition in Python, which can be called; a Record describes any
-operator, one that a C++ library defined included.
+operator, also one that a C++ library defined.
 
-Free of frameworks. Thread safety: a Record is immutable.
+It imports no framework. Thread safety: a Record is immutable; one thread at a time registers.
 """
 
 from collections.abc import Callable
@@ -51,6 +51,8 @@ class Record(Signature):
 
 
 def on_operator(listener: Callable[[int], None], with_spaces: bool = False) -> None:
-    """Calls listener(index) for every operator of the registry, now and when it is defined; for
-    those called "space::name" only where asked for."""
+    """Calls listener(index) for every operator of the registry, now and when one is defined.
+
+    `with_spaces` includes operators of other namespaces, "space::name".
+    """
     _core.on_operator(listener, with_spaces)

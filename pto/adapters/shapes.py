@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that are symbols of a framework, for the evaluation of an operator's shapes.
+"""Evaluates an operator's shapes over sizes that are symbols of a framework.
 
     shapes = record.shapes([("f32", 2), ("f32", 1)], [])
     shapes.evaluate([4, 3, 3])                  # [("f32", (4, 3))]
     shapes.evaluate([n, 3, 3], Symbolic("add"))
 
-Symbols are the sizes of all axes of all given tensors in order, then the SymInt attributes. The
-evaluation itself, and what ints become, is base/evaluate_sizes.hpp.
+evaluate() takes the sizes of all axes of all given tensors in order, then the SymInt attributes.
+base/evaluate_sizes.hpp evaluates, and decides on ints by itself. Thread safety: pure functions.
 """
 
 from typing import Any
@@ -15,9 +15,10 @@ from pto import _core
 
 
 class SymbolicSizes:
-    """Decides on two sizes of which one is no int. `name` of the operator is for errors.
+    """Decides on two sizes of which at least one is no int; errors begin with `name`, the
+    operator's.
 
-    A framework's class adds min(a, b), max(a, b), broadcast(a, b), which is the size to which both
+    A framework's class adds min(a, b), max(a, b), broadcast(a, b), the size to which both
     broadcast, and require_equal(a, b, because, kind), which raises where they differ.
     """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`import torch` alone makes the npu device: PyTorch calls this entry point of the package.
 
-It never compiles and never fails: it says what is missing, once. TORCH_DEVICE_BACKEND_AUTOLOAD=0
-switches it off.
+The entry point never compiles and never raises: it prints once what is missing.
+TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches it off.
 """
 
 import sys

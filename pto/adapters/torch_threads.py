@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads inside PyTorch: kernels respect its setting and run on its pool.
 
-@pto.jit needs this part of the PyTorch adapter too, for calls on torch tensors; it does not load
-the operators. torch must be imported already.
+@pto.jit loads this part of the PyTorch adapter alone for calls on torch tensors: it declares no
+operators. torch must be imported before. Thread safety: any thread may call.
 """
 
 import ctypes
 import functools
-import pathlib
 import sys
 
 from pto import _core
+from pto.adapters.build import LIBRARIES
 from pto.errors import Failure
 
 # PyTorch's pool, not ours: its workers spin after each of its own loops and would fight for the
@@ -21,9 +21,8 @@ HOST_POOL = True
 @functools.cache
 def library() -> ctypes.CDLL:
     """The adapter's prebuilt library. Raises Failure where this PyTorch lacks what it needs."""
-    path = pathlib.Path(_core.__file__).parent / "lib" / "libpto_torch.so"
     try:
-        return ctypes.CDLL(str(path))
+        return ctypes.CDLL(str(LIBRARIES / "libpto_torch.so"))
     except OSError as error:
         raise Failure(
             f"the PyTorch adapter cannot be loaded: {error}",
@@ -38,11 +37,12 @@ def use_host_pool(yes: bool) -> None:
     torch.set_num_threads() counts in both.
     """
     library().pto_torch_use_host_pool(int(yes))
-    run = _address("parallel") if yes else 0
-    _core.set_torch_executor(run, _address("threads"), _address("plain"))
+    run = address_of("parallel") if yes else 0
+    _core.set_torch_executor(run, address_of("threads"), address_of("plain"))
 
 
-def _address(what: str) -> int:
+def address_of(what: str) -> int:
+    """The address of a function of the library: "run", "plain", "parallel" or "threads"."""
     function = library()[f"pto_torch_{what}_address"]
     function.restype = ctypes.c_void_p
     return function()

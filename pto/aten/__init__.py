@@ -8,8 +8,9 @@
     pto.aten.add.Tensor.slots("cpu")                # [0 tile, 8 aten]
     print(pto.aten.explain("softmax.int", x, -1))
 
-A name is that of a schema, a call chooses the overload that fits. Results have the kind of the
-first array, which all arrays of a call have. Without PyTorch, the first use says what to install.
+Names are those of PyTorch's schemas; a call chooses the overload that fits. All arrays of a call
+are of one kind, and its results are of that kind. Without PyTorch the first use raises Failure,
+which says what to install. Thread safety: any thread may call.
 """
 
 from typing import Any

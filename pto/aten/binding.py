@@ -5,8 +5,8 @@
     bound.record.full_name      # "add.Scalar": a number is nearer to Scalar than to Tensor
     bound.values                # {"self": x, "other": 2, "alpha": 3}
 
-The nearest of the overloads that take the call is chosen: no value in it has to be made wider
-where another overload takes it as it is. Of equally near ones it is the dispatcher's first.
+Library.convert() tells how far each value is from its argument's type; bind() chooses the overload
+with the smallest sum, and among equal ones the dispatcher's first. Thread safety: pure functions.
 """
 
 import keyword
@@ -20,7 +20,10 @@ from pto.errors import InvalidType, nearest
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A call of one overload: every given value, converted, by the name of its argument."""
+    """A call of one overload: the given values, converted, by the names of their arguments.
+
+    `distance` is how far they are from the types of the schema, 0 or more.
+    """
 
     record: Record
     values: Mapping[str, Any]
@@ -28,7 +31,10 @@ class Bound:
 
 
 def bind(records: Sequence[Record], args: tuple, kwargs: Mapping[str, Any]) -> Bound:
-    """Raises InvalidType with each schema and what does not fit it, where no overload does."""
+    """The nearest overload that takes a call, with its values.
+
+    Raises InvalidType, with each schema and what does not fit it, where none takes it.
+    """
     best, refusals = None, []
     for record in records:
         bound = _bind_one(record, args, kwargs)
@@ -42,7 +48,7 @@ def bind(records: Sequence[Record], args: tuple, kwargs: Mapping[str, Any]) -> B
 
 
 def _bind_one(record: Record, args: tuple, kwargs: Mapping[str, Any]) -> Bound | str:
-    """The call of this overload, or why it is none."""
+    """The call of this overload, or the reason why it does not take the call."""
     given = _by_name(record, args, kwargs)
     if isinstance(given, str):
         return given

@@ -4,7 +4,8 @@
     pto.aten.restrict("names.txt")   # a name a line; PTO_ATEN_NAMES=names.txt does it at start
     pto.aten.restrict(None)          # all again
 
-ATen has an operator `select`, so that this has another name. Thread safety: as an assignment.
+ATen has an operator `select`, so restrict() is not called so. Thread safety: any thread; a call of
+another thread sees the names of before or of after.
 """
 
 import os
@@ -17,23 +18,23 @@ from pto.errors import InvalidValue, MissingFile, nearest
 VARIABLE = "PTO_ATEN_NAMES"
 _chosen: tuple[str, frozenset[str]] | None = None
 _is_read = False
-on_change: list[Callable[[], None]] = []  # called when other names are there
+on_change: list[Callable[[], None]] = []  # restrict() calls each after the names changed
 
 
 def restrict(file: str | os.PathLike | None) -> None:
     """Restricts the surface to the names in a file, without overloads; None lifts it.
 
-    Raises MissingFile, and InvalidValue for a name that PyTorch has not.
+    Raises MissingFile for a file that cannot be read, InvalidValue for a name that PyTorch lacks.
     """
     global _chosen, _is_read
-    _is_read = True
     _chosen = None if file is None else (os.fspath(file), _read(Path(file)))
+    _is_read = True
     for told in on_change:
         told()
 
 
 def chosen() -> tuple[str, frozenset[str]] | None:
-    """The file of the list and its names; None: all names are there."""
+    """The file of the list and its names; None: all names are there. Raises as restrict() does."""
     if not _is_read:
         restrict(os.environ.get(VARIABLE) or None)
     return _chosen

@@ -3,7 +3,8 @@
 
     apart(row, given, got, want)      # 1.0; a text where types or shapes differ
 
-Results are NumPy arrays, ml_dtypes' where NumPy has not the type.
+Results are NumPy arrays, with element types of ml_dtypes where NumPy lacks them. Thread safety:
+pure functions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +31,11 @@ def arrays_of(values: Any) -> Iterator[np.ndarray]:
 
 
 def apart(row: Row, given: Any, got: Any, want: Any) -> float | str:
-    """The largest distance of a call's results; a text where types, shapes or counts differ."""
+    """The largest distance of a call's results, in units of the last place.
+
+    `given` are the call's arguments, `got` our results, `want` ATen's. A text says which types,
+    shapes or counts differ; inf stands for special values or integers that do.
+    """
     ours, theirs = list(arrays_of(got)), list(arrays_of(want))
     if len(ours) != len(theirs):
         return f"{len(ours)} results are not {len(theirs)}"
@@ -41,14 +46,15 @@ def apart(row: Row, given: Any, got: Any, want: Any) -> float | str:
         largest, inner = _largest(first)[0] * _largest(second)[0], first.shape[-1]
     found = []
     for a, b in zip(ours, theirs, strict=True):
-        terms = max(1, inner, size // max(1, b.size))  # whose errors add up as a random walk
+        # The rounding errors of so many terms add up as a random walk does.
+        terms = max(1, inner, size // max(1, b.size))
         found.append(distance(a, b, largest * terms**0.5))
     texts = [one for one in found if isinstance(one, str)]
     return texts[0] if texts else max((one for one in found if isinstance(one, float)), default=0.0)
 
 
 def _largest(given: Any) -> tuple[float, int]:
-    """The largest finite argument, and the size of the largest array."""
+    """The largest finite magnitude in arrays, and the number of elements of the largest array."""
     found, size = 0.0, 0
     for one in arrays_of(given):
         wide = np.abs(one.astype(np.float64))
@@ -58,9 +64,9 @@ def _largest(given: Any) -> tuple[float, int]:
 
 
 def distance(got: np.ndarray, want: np.ndarray, largest: float = 0.0) -> float | str:
-    """In units of the last place of `want`, or of `largest` where that is more.
+    """The largest difference, in units of the last place of `want`, or of `largest` if larger.
 
-    inf where a special value, a whole number or a condition is another one.
+    inf where an integer, a bool, a NaN or an infinity differs; a text where types or shapes do.
     """
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} is not {want.dtype}{list(want.shape)}"

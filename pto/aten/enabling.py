@@ -4,11 +4,14 @@
     with pto.aten.enable(exclude=["exp"]): model(batch)   # this thread, and PyTorch's for gradients
     on = pto.aten.enable(only=["mul", "add.out"])         # the process, until on.off()
 
-Only implementations that take calls by themselves are enabled; `slot=0` enables all of a slot, as
-tests do. Autograd, autocast, vmap and torch.compile stay what they are: fronts stand behind them.
-What an implementation refuses goes to PyTorch's kernel.
+enable() turns on the implementations that take calls by themselves; `slot=0` turns on all of a
+slot, as tests do. Autograd, autocast, vmap and torch.compile stay what they are: fronts stand
+behind them. A call that an implementation refuses goes to PyTorch's kernel.
+
+Thread safety: any thread may enable and call; enable() calls run one after another.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -16,29 +19,35 @@ from typing import Any
 from pto.aten.binding import Bound
 from pto.aten.implementations import on_change as on_implementation
 from pto.aten.implementations import ours
-from pto.aten.records import Fronts, Record, library
+from pto.aten.records import Fronts, Record, library, listed, record_of
 from pto.config import on_change as on_setting
 from pto.errors import InvalidValue, nearest
 
 _fronts: Fronts | None = None
 _records: list[Record] = []  # of each front
-_slots: dict[str, int] = {}  # of names that were enabled with a slot
+_slots: dict[str, int] = {}  # by full name, of names that the last enable() asked for a slot
 _failed: dict[str, str] = {}  # why a front could not be put there
 _installed: set[str] = set()
 _process: list["Enabled"] = []  # those on for the process, the last one counts
+_lock = threading.RLock()  # of all of these
 
 
 class Enabled:
-    """The overloads that enable() turned on; `names` are their full names."""
+    """The overloads that enable() turned on; `names` are their full names.
+
+    As a context manager it holds for the thread that enters it. Leaving raises Failure on another
+    thread, or before something that began inside it has ended.
+    """
 
     def __init__(self, names: Sequence[str]):
         self.names = tuple(names)
 
     def off(self) -> None:
         """Turns it off for the process, where it is on."""
-        if self in _process:
-            _process.remove(self)
-            _loaded().process(_process[-1].names if _process else None)
+        with _lock:
+            if self in _process:
+                _process.remove(self)
+                _loaded().process(_process[-1].names if _process else None)
 
     def __enter__(self) -> "Enabled":
         self.off()
@@ -57,44 +66,51 @@ class Enabled:
 def enable(
     only: Iterable[str] | None = None, exclude: Iterable[str] = (), *, slot: int | None = None
 ) -> Enabled:
-    """Puts implementations of ours before PyTorch's kernels, for the process or in a `with`.
+    """Puts our implementations before PyTorch's kernels, for the process or in a `with`.
 
-    `only` and `exclude` name operators ("exp") or overloads ("exp.out"). Raises InvalidValue for a
-    name that has nothing to enable, with the reason.
+    `only` and `exclude` name operators ("exp") or overloads ("exp.out"). Raises InvalidValue, with
+    the reason, for a name that has nothing to enable; Failure where the fronts are not built.
     """
     fronts = _loaded()
     ready = [full for full in fronts.names if _serves(full, slot)]
     if only is not None:
-        wanted = list(only)
+        wanted = listed(only)
         for name in wanted:
             _check(name, ready, slot)
         ready = [full for full in ready if any(_means(name, full) for name in wanted)]
-    unwanted = list(exclude)
+    unwanted = listed(exclude)
     for name in unwanted:
         _check(name, fronts.names, slot)
     ready = [full for full in ready if not any(_means(name, full) for name in unwanted)]
-    made = Enabled([full for full in ready if _install(full, only is not None)])
-    if slot is not None:
-        _slots.update(dict.fromkeys(made.names, slot))
-        fronts.forget()
-    _process.append(made)
-    fronts.process(made.names)
+    with _lock:
+        made = Enabled([full for full in ready if _install(full, only is not None)])
+        if slot is not None or not _slots.keys().isdisjoint(made.names):
+            _ask_for(made.names, slot)
+        _process.append(made)
+        fronts.process(made.names)
     return made
+
+
+def _ask_for(names: Sequence[str], slot: int | None) -> None:
+    """Lets later calls of these names ask for a slot, or for none."""
+    for name in names:
+        if slot is None:
+            _slots.pop(name, None)
+        else:
+            _slots[name] = slot
+    _loaded().forget()
 
 
 def _loaded() -> Fronts:
     global _fronts
-    if _fronts is None:
-        fronts = _fronts = library().fronts(_run)
-        _records.extend(_record(full) for full in _fronts.names)
-        on_implementation.append(lambda full_name: fronts.forget())
-        on_setting.append(fronts.forget)
+    with _lock:
+        if _fronts is None:
+            fronts = library().fronts(_run)
+            _records.extend(record_of(full) for full in fronts.names)
+            on_implementation.append(lambda full_name: fronts.forget())
+            on_setting.append(fronts.forget)
+            _fronts = fronts
     return _fronts
-
-
-def _record(full_name: str) -> Record:
-    name, _, overload = full_name.partition(".")
-    return next(r for r in library().records(name) if r.overload == overload)
 
 
 def _serves(full_name: str, slot: int | None) -> bool:
@@ -103,7 +119,7 @@ def _serves(full_name: str, slot: int | None) -> bool:
 
 
 def _means(name: str, full_name: str) -> bool:
-    """Whether a name is that overload, or its operator, whose form in place has a `_` behind it."""
+    """Whether a name is this overload's own or its operator's; "exp" also means exp_ (in place)."""
     return full_name == name or full_name.partition(".")[0] in (name, f"{name}_")
 
 
@@ -137,9 +153,10 @@ def _install(full_name: str, is_named: bool) -> bool:
 
 
 def _run(index: int, values: tuple) -> tuple[Any, Any]:
-    """Runs a call of PyTorch's dispatcher; NotImplemented as its result: it is PyTorch's kernel's.
+    """The result of a call of PyTorch's dispatcher, and how later calls like it run.
 
-    The second says how those like it run: a plan, NotImplemented, or None: ask again.
+    NotImplemented as the result leaves the call to PyTorch's kernel. Later calls follow a CallPlan;
+    NotImplemented leaves them to the kernel, None asks again.
     """
     record = _records[index]
     given = zip(record.arguments, values, strict=True)

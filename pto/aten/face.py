@@ -7,7 +7,8 @@
     add.out(x, y, out=z)
     add.Tensor.slots("cpu")          # [0 tile, 8 aten]
 
-A family and an overload keep nothing but names and a record: any thread may call them.
+Thread safety: any thread may call. An overload keeps which calls may skip its checks, until its
+implementations change.
 """
 
 import inspect
@@ -36,7 +37,12 @@ def run(bound: Bound, like: Any = None, slot: int | None = None) -> Any:
 
 
 class Overload:
-    """One overload, "add.Tensor"; `record` describes it."""
+    """One overload, "add.Tensor"; `record` describes it.
+
+    A call also takes `slot`, which asks for one implementation, and `like`, the kind of array of
+    results that come from no array. It raises InvalidType for arguments that do not fit the schema,
+    and PyTorch's refusal as an error of ours that also has its built-in class.
+    """
 
     def __init__(self, record: Record):
         self.record = record
@@ -75,7 +81,8 @@ _planned: dict[str, list[Overload]] = {}  # by full name
 def _plan(one: Overload) -> None:
     """Gives an overload the library's own callable, which calls it back where it has to learn.
 
-    The callable is the `__call__` of a class of its own: Python calls it without an argument more.
+    The callable becomes the `__call__` of a class of this overload alone, so that Python calls it
+    without passing the overload.
     """
     call = library().planned(one.record, one._learn, one._fail)
     if call is not None:
@@ -90,12 +97,12 @@ def _forget(full_name: str) -> None:
 
 
 on_change.append(_forget)
-_PLAIN = frozenset({int, float, bool, complex, type(None)})  # whose type alone decides the overload
-_KEPT = 64  # kinds of calls of a name
+_PLAIN = frozenset({int, float, bool, complex, type(None)})  # the type alone decides the overload
+_KEPT = 64  # kinds of calls that a family remembers
 
 
 class Family:
-    """All overloads of a name."""
+    """All overloads of a name; a call raises InvalidType, with their schemas, where none fits."""
 
     def __init__(self, name: str, records: tuple[Record, ...]):
         self.__name__ = self.__qualname__ = name
@@ -152,7 +159,7 @@ class Family:
 
 
 def signature(record: Record) -> inspect.Signature:
-    """The schema as Python has it: for help() and completion."""
+    """The schema as a signature of Python, for help() and completion."""
     parameters = []
     for argument in record.arguments:
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -165,7 +172,11 @@ def signature(record: Record) -> inspect.Signature:
 
 
 def explain(name: str, /, *args: Any, **kwargs: Any) -> str:
-    """The overload and the implementation that a call would run, and why not another."""
+    """The overload and the implementation that a call would run, and why no other one.
+
+    `name` is an operator ("add") or an overload ("add.out"). Nothing is run. Raises
+    UnknownAttribute for an unknown name, InvalidType for a call that no overload takes.
+    """
     operator, _, overload = name.partition(".")
     wanted = family(operator)
     one = getattr(wanted, overload) if overload else None
@@ -181,7 +192,7 @@ def explain(name: str, /, *args: Any, **kwargs: Any) -> str:
     return "\n".join(lines)
 
 
-_families: dict[str, Family] = {}  # each name's, once it was asked for
+_families: dict[str, Family] = {}  # by name, once somebody asked for it
 
 
 def family(name: str) -> Family:

@@ -3,8 +3,11 @@
 
     choose(bind(records, args, kwargs)).run(...)
 
-The lowest slot that takes the call runs it. One that refuses gives its reason, which `explain`
-prints; one that fails raises, and no other is tried.
+The lowest slot that takes the call runs it. An implementation that refuses gives its reason, which
+`explain` prints; one that fails raises, and no other is tried.
+
+Thread safety: any thread may ask and call; a change of a slot counts for the calls that begin
+later.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,10 +31,10 @@ CallPlan = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...], tuple[Any
 class Implementation:
     """`refuses` gives the reason why it does not take a call, or None; `run` takes it.
 
-    `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where it has
-    none. `plan(bound)` says how calls of the same types, sizes and numbers run, where nothing else
-    counts. `waits(bound)` says why only a call that asks for the slot gets it, or None; `may_win()`
-    whether there is a call for which it says None.
+    `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where the call
+    has none. `plan(bound)` says how later calls of the same types, sizes and numbers run; None:
+    they ask again. `waits(bound)` gives the reason why the implementation runs only calls that ask
+    for its slot, or None. `may_win()` is False where `waits` has a reason for every call.
     """
 
     slot: int
@@ -44,7 +47,7 @@ class Implementation:
     plan: "Callable[[Bound], CallPlan | None]" = lambda bound: None
 
     def reason(self, bound: Bound, slot: int | None = None) -> str | None:
-        """Why it does not run a call that asks for this slot, or for none."""
+        """Why it does not run a call that asks for `slot`, None: for no slot. None: it runs it."""
         refused = self.refuses(bound)
         return self.waits(bound) if refused is None and slot is None and self.waits else refused
 
@@ -52,18 +55,21 @@ class Implementation:
         return f"{self.slot} {self.name}"
 
 
-# Runs the chosen implementation in the place of `run`, where somebody looks on: see shadowing.py.
+# A shadow (shadowing.py) sets this: it then runs the chosen implementations of its thread.
 beside: ContextVar[Callable[[Implementation, Bound, Any], Any] | None] = ContextVar(
     "beside", default=None
 )
-_ours: dict[str, list[Implementation]] = {}
+_ours: dict[str, list[Implementation]] = {}  # by full name; a change makes a new list
 # Called with the full name of an overload whose implementations changed.
 on_change: list[Callable[[str], None]] = []
 
 
 def implement(full_name: str, implementation: Implementation) -> None:
-    """Puts an implementation of an overload into its slot, which must be free."""
-    taken = _ours.setdefault(full_name, [])
+    """Puts an implementation of an overload into its slot.
+
+    Raises InvalidValue for a slot that is taken or does not exist.
+    """
+    taken = ours(full_name)
     if not 0 <= implementation.slot < ATEN:
         raise InvalidValue(
             f"slot {implementation.slot} of {full_name}",
@@ -76,13 +82,15 @@ def implement(full_name: str, implementation: Implementation) -> None:
             f"{', '.join(map(repr, taken))} are there",
             "choose another",
         )
-    taken.append(implementation)
-    taken.sort(key=lambda one: one.slot)
+    _ours[full_name] = sorted([*taken, implementation], key=lambda one: one.slot)
     _tell(full_name)
 
 
 def withdraw(full_name: str, slot: int) -> None:
-    """Takes an implementation out of its slot again; calls that run it go on."""
+    """Takes an implementation out of its slot; running calls go on.
+
+    Raises InvalidValue for an empty slot.
+    """
     one = next((one for one in ours(full_name) if one.slot == slot), None)
     if one is None:
         raise InvalidValue(
@@ -90,7 +98,7 @@ def withdraw(full_name: str, slot: int) -> None:
             f"{', '.join(map(repr, ours(full_name))) or 'none of ours'} are there",
             "name one of these",
         )
-    _ours[full_name].remove(one)
+    _ours[full_name] = [other for other in ours(full_name) if other is not one]
     _tell(full_name)
 
 
@@ -100,7 +108,7 @@ def _tell(full_name: str) -> None:
 
 
 def tell_all() -> None:
-    """Says that any of ours may win now where it did not before, or the other way round."""
+    """Tells on_change of every overload: other implementations than before may run its calls."""
     for full_name in _ours:
         _tell(full_name)
 
@@ -111,12 +119,12 @@ def ours(full_name: str) -> Sequence[Implementation]:
 
 
 def is_contested(record: Record) -> bool:
-    """Whether one of ours may take a call that asks for no slot."""
+    """Whether one of ours may run a call that asks for no slot."""
     return any(one.may_win() for one in ours(record.full_name))
 
 
 def implementations(record: Record) -> Sequence[Implementation]:
-    """All of an overload, by slot; ATen's kernel is last."""
+    """All implementations of an overload, by slot; ATen's kernel is the last."""
     aten = Implementation(
         ATEN,
         "aten",

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the classes of the compatible face in compat/infini: one header each, and one of all.
+"""Writes the classes of the compatible face in compat/infini: one header each, and one for all.
 
     write(folder, "/path/to/site-packages/torch/lib", identity=("2.13.0",))
     # folder/infini/ops.h, folder/infini/ops/add.h, ...
 
-`python -m pto adapters build torch` calls it beside the part for C++ programs. A folder that was
-written for the same PyTorch by the same sources is left as it is.
+`python -m pto adapters build torch` calls it beside the part for C++ programs. write() leaves a
+folder as it is that the same sources wrote for the same PyTorch. Thread safety: threads and
+processes may write one folder at once.
 """
 
 import hashlib
@@ -16,13 +17,14 @@ from pathlib import Path
 
 from pto.aten import outputs_last
 from pto.aten.outputs_last import Operator, Signature, operators
+from pto.whole_files import write_whole
 
 _LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 COMPOSED = ("gemm",)  # classes that compat/infini has by hand
 
 
 def write(folder: Path, torch_libraries: Path, identity: Sequence[str]) -> Path:
-    """Writes all headers, infini/ops.h last, and returns the folder, which is to be included."""
+    """Writes all headers, infini/ops.h last, and returns the include folder. Raises OSError."""
     stamp = f"// {_digest(torch_libraries, identity)}\n"
     every = folder / "infini/ops.h"
     if every.exists() and every.read_text().endswith(stamp):
@@ -31,7 +33,7 @@ def write(folder: Path, torch_libraries: Path, identity: Sequence[str]) -> Path:
     for name, one in known.items():
         _replace(folder / f"infini/ops/{name}.h", header(one))
     path = json.dumps(os.fspath(torch_libraries))  # quoted as C++ reads it
-    text = f"{_LICENCE}// Where the PyTorch lies that these headers were written for.\n"
+    text = f"{_LICENCE}// The folder with the libraries of these headers' PyTorch.\n"
     text += f"#pragma once\n#define PTO_INFINI_TORCH_FOLDER {path}\n"
     _replace(folder / "infini/ops/torch_folder.h", text)
     lines = [f"#include <infini/{name}.h>" for name in COMPOSED]
@@ -89,8 +91,6 @@ def _digest(torch_libraries: Path, identity: Sequence[str]) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Writes a file as a whole, so that a compiler that reads it meanwhile sees one of the two."""
+    """Replaces a header, which a compiler may be reading."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{os.getpid()}")
-    new.write_text(text)
-    new.replace(file)
+    write_whole(file, [text.encode()])

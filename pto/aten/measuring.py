@@ -4,9 +4,9 @@
     for found in measured(ROWS["exp"], "float32", sizes): found.bytes, found.ratio
     pto.aten.measure()            # at most 2 minutes; used where pto.config.measured is True
 
-Ours is the row's program, ATen's the dispatcher's own call, on the same tensors of one process, in
-turn; a time is the least of all rounds. Results are compared before: a row that is too far from
-ATen is an error.
+It times the row's program and the dispatcher's own call in turn, on the same tensors of one
+process; a time is the least of all rounds. It compares the results before, and raises Failure for a
+row that is too far from ATen. Thread safety: one thread measures.
 """
 
 import json
@@ -18,10 +18,11 @@ from typing import Any
 from pto.aten import samples
 from pto.aten.distance import apart
 from pto.aten.implementations import tell_all
-from pto.aten.records import Record, library
+from pto.aten.records import library, listed, record_of
 from pto.aten.rows import Row, forms
 from pto.aten.wins import Cells, cell, measured_file, own, target
 from pto.errors import Failure, InvalidValue, nearest
+from pto.whole_files import write_whole
 
 COLUMNS = 1024
 SIZES = (16 << 10, 256 << 10, 4 << 20, 64 << 20)  # bytes of a tensor
@@ -33,7 +34,7 @@ _MINUTES = 2
 
 @dataclass(frozen=True)
 class Found:
-    """The seconds of one call; `with_out` says whether its result had a place."""
+    """The seconds of one call; `bytes` of a tensor, `with_out` says whether it wrote into `out`."""
 
     overload: str
     kind: str
@@ -52,9 +53,10 @@ def measured(
     row: Row, kind: str, sizes: Sequence[int] = SIZES, rounds: int = 9,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Found]:  # fmt: skip
-    """Both calls of a row at each size, without and with `out`.
+    """Times both calls of a row at each size in bytes, without and with `out`.
 
-    A clock of one thread's own time leaves out what other programs take of a shared machine.
+    Stops after a size at which a call takes more than TOO_LONG_S. A clock of one thread's own time
+    leaves out what other programs take of a shared machine.
     """
     for size in sizes:
         rows = max(1, size // BYTES[kind] // COLUMNS)
@@ -101,16 +103,10 @@ def _calls(
     return lambda: row.program(**values, out=place), lambda: twin.handle(**theirs)
 
 
-def record_of(full_name: str) -> Record:
-    """The record of "add.Tensor"."""
-    name, _, variant = full_name.partition(".")
-    return next(r for r in library().records(name) if r.overload == variant)
-
-
 def interleaved(
     ours: Callable, aten: Callable, rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, float]:
-    """The least seconds of a call of each, taken in turn; short calls are repeated."""
+    """The least seconds of one call of each, called in turn; a round repeats short calls."""
     once = max(_seconds(ours, 1, clock), _seconds(aten, 1, clock))
     calls = max(1, min(200, int(0.001 / max(once, 1e-7))))
     best = [float("inf"), float("inf")]
@@ -128,18 +124,21 @@ def _seconds(function: Callable, calls: int, clock: Callable[[], float]) -> floa
 
 
 def rounded_down(ratio: float) -> float:
-    """A cell of the table: two digits, never more than was measured."""
+    """A cell of the table: two decimals, never more than was measured."""
     return int(ratio * 100) / 100
 
 
 def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloat16")) -> Cells:
-    """Measures rows on this machine for at most 2 minutes, and prints which calls change hands.
+    """Measures rows on this machine for about 2 minutes, and prints which calls change hands.
 
-    `names` are overloads; all rows where none is given, as far as the time allows. The cells go to
-    a file in the cache folder, which counts where pto.config.measured is True.
+    `names` are overloads, `kinds` element types; without names it measures all rows, as far as the
+    time allows. It writes the cells to a file in the cache folder, which counts where
+    pto.config.measured is True, and returns them. Raises InvalidValue for an overload without a row
+    or a type that is not measured, OSError where the file cannot be written.
     """
     from pto.aten.table import ROWS
 
+    names, kinds = listed(names), listed(kinds)
     unknown = [name for name in names if name not in ROWS]
     if unknown:
         raise InvalidValue(
@@ -147,6 +146,11 @@ def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloa
             nearest(unknown[0], ROWS),
             "name overloads that have a row, as add.Tensor",
         )
+    for kind in kinds:
+        if kind not in BYTES:
+            raise InvalidValue(
+                f"measure: {kind} is not measured", nearest(kind, BYTES), f"name {', '.join(BYTES)}"
+            )
     until, column, cells = time.monotonic() + 60 * _MINUTES, target(), dict(own())
     mine = {name: dict(found) for name, found in cells.get(column, {}).items()}
     todo = [ROWS[n] for n in names] if names else [r for r in ROWS.values() if not r.base]
@@ -163,7 +167,7 @@ def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloa
     cells[column] = mine
     file = measured_file()
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(cells, indent=1, sort_keys=True))
+    write_whole(file, [json.dumps(cells, indent=1, sort_keys=True).encode()])
     own.cache_clear()
     tell_all()
     return cells

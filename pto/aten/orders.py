@@ -5,27 +5,26 @@
     result = lies.placed(program(**lies.taken(values)))
 
 ATen keeps the order of its arguments: exp(x.T) is column by column where x.T is. A row that works
-element by element gets views whose axes are in the order of the result, which is then row by row;
-the result of another row is copied where its order is another one. Tensors of several orders are
-ATen's: which of them decides is another one for each of its kernels.
+element by element gets views whose axes are in the order of the result, which it then writes row by
+row; placed() copies the result of another row where ATen's has another order. A call whose tensors
+lie in several orders is ATen's, because each of its kernels lets another tensor decide.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from pto.aten.binding import Bound
-from pto.aten.records import library
+from pto.aten.records import arrays_in, library, record_of
 
 
 def is_pointwise(full_name: str) -> bool:
     """Whether PyTorch says that an overload works element by element."""
-    name, _, overload = full_name.partition(".")
-    return any("pointwise" in r.tags for r in library().records(name) if r.overload == overload)
+    return "pointwise" in record_of(full_name).tags
 
 
-# Overloads whose kernel lays its result row by row, though the Meta kernel keeps the order.
+# The kernels of these lay their results row by row, though their Meta kernels keep the order.
 _NOT_KEPT = frozenset({
     "log_sigmoid", "hardtanh_backward", "softplus_backward", "elu_backward",
     "hardsigmoid_backward", "hardswish_backward", "mse_loss_backward",
@@ -33,15 +32,19 @@ _NOT_KEPT = frozenset({
 
 
 class Order:
-    """How the results of a call lie; `written` is what the call writes, None where it makes it."""
+    """How the results of a call lie in memory.
+
+    `written` is the array that the call writes, None where it makes its results.
+    """
 
     def __init__(self, bound: Bound, is_pointwise: bool, written: Any = None):
         self._bound, self._is_pointwise, self._written = bound, is_pointwise, written
-        self._arrays = [one for one in _arrays(bound) if library().shape(one)]
+        dense = (one for _, one in arrays_in(bound.values) if library().dense_type(one))
+        self._arrays = [one for one in dense if library().shape(one)]
         self.is_plain = all(map(library().is_contiguous, self._arrays))
 
     def refuses(self) -> str | None:
-        """Why nothing tells in which order ATen's results would lie; None: it is told."""
+        """Why the order of ATen's results is not known; None: it is."""
         if self.is_plain or self._written is not None or self._are_in_order:
             return None
         is_known = self._are_alike if self._is_pointwise else self._strides is not None
@@ -57,7 +60,7 @@ class Order:
 
     @cached_property
     def _strides(self) -> list[tuple[int, ...]] | None:
-        """The strides of the results that a call makes, in elements; None where nothing tells."""
+        """The strides of the results that a call makes, in elements; None: not known."""
         record = self._bound.record
         if self._is_pointwise:
             return [library().strides_of(self._arrays[0])] if self._are_alike else None
@@ -99,20 +102,13 @@ class Order:
         return library().relaid(made, strides)
 
 
-def _arrays(bound: Bound) -> Iterator[Any]:
-    for value in bound.values.values():
-        for one in value if isinstance(value, list) else (value,):
-            if library().dense_type(one):
-                yield one
-
-
 def by_stride(strides: Sequence[int]) -> tuple[int, ...]:
     """Axes by stride, largest first, equal ones in their order."""
     return tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
 
 
 def is_in_order(array: Any) -> bool:
-    """Whether an array lies row by row, with gaps or repeated elements perhaps."""
+    """Whether an array lies row by row; it may have gaps and repeated elements."""
     both = zip(library().shape(array), library().strides_of(array), strict=True)
     steps = [stride for size, stride in both if size > 1 and stride]
     return all(a >= b for a, b in pairwise(steps))

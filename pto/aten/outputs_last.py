@@ -6,10 +6,11 @@
     gather.names                                    # ("input", "index", "dim", "sparse_grad")
     gather.out.full_name, gather.outputs            # "gather.out", ("out",)
 
-An operator has the names that differ in underscores at their ends: `add` and `add_` are add, `_add`
-is internal_add. Its signatures come from the overloads that write outputs, from those that return
+An operator joins the names that differ in a last underscore: `add` and `add_` are add; `_add` is
+internal_add. Its signatures come from the overloads that write outputs, from those that return
 tensors, whose results can be copied to outputs, and, where a name has nothing else, from those in
-place. Attributes that the library hides, as a generator or a layout, are the last ones.
+place. Attributes that the library hides, as a generator or a layout, stand last. Thread safety:
+pure functions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -18,14 +19,14 @@ from functools import cached_property
 
 from pto.aten.records import Argument, Record, library
 
-# Types of schemas and their letters, as compat/infini/signature.h has them; a small one: optional.
+# Types of schemas and their letters in compat/infini/signature.h; a small letter: optional.
 _LETTERS = {"Tensor": "T", "Tensor[]": "L", "Tensor?[]": "P", "Scalar": "S", "Scalar[]": "Z",
             "int": "I", "int[]": "A", "bool": "B", "bool[]": "M", "float": "F", "float[]": "D",
             "str": "X", "ScalarType": "Y", "Device": "N", "Layout": "N", "MemoryFormat": "N",
             "Generator": "G"}  # fmt: skip
 _HIDDEN = "NG"  # letters that stand last
 _NAMESPACES = ("special", "linalg", "fft")
-# Orders that are not by the rule, several where the library has them.
+# Operators whose arguments the library has in another order than the rule gives, or in several.
 _ORDERS = {
     "argsort": ("input stable dim descending", "input dim descending stable"),
     "histogram": ("input bins weight range density",),
@@ -42,7 +43,7 @@ _ORDERS = {
 
 
 def letter(type_: str) -> str | None:
-    """The letter of a schema's type; None: the library has no such argument."""
+    """The letter of a schema's type; None: the library has no argument of this type."""
     bare = type_.removesuffix("?")
     stem, _, length = bare.partition("[")
     if length not in ("", "]"):  # int[2]: ints, or one for all; bool[3]: bools

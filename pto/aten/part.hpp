@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of OpenPTO that calls the kernels of an installed PyTorch: it is found by the build id
-// of PyTorch's library, and opened.
+// Opens the part of OpenPTO that calls the kernels of an installed PyTorch. The build id of
+// PyTorch's library names the part's file.
 //
 //     const pto_aten_library* torch = pto::aten::open_part("/path/to/site-packages/torch/lib");
 //     torch->find("add.out");
@@ -30,8 +30,8 @@ struct Error : std::runtime_error {
       : std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix) {}
 };
 
-// The build id among notes of a library: a note has sizes, a type, a name and a text, each padded
-// to four bytes.
+// Returns the build id among the notes of a library in hexadecimal digits, "" where there is none.
+// A note is its sizes, a type, a name and a text, each padded to four bytes.
 inline std::string build_id_in(const char* notes, size_t bytes) {
   std::string id;
   for (const char* end = notes + bytes; notes + sizeof(ElfW(Nhdr)) <= end;) {
@@ -50,7 +50,7 @@ inline std::string build_id_in(const char* notes, size_t bytes) {
   return id;
 }
 
-// The build id of the loaded libtorch_cpu.so, in hexadecimal digits; "" where there is none.
+// Returns the build id of the loaded libtorch_cpu.so in hexadecimal digits, "" without one.
 inline std::string build_id() {
   std::string id;
   const auto visit = [](dl_phdr_info* info, size_t, void* found) {
@@ -72,7 +72,8 @@ inline std::string environment(const char* name) {
   return value ? value : "";
 }
 
-// The part lies in the cache folder of OpenPTO (PTO_CACHE_DIR).
+// Returns where the part for the loaded PyTorch lies: in the cache folder of OpenPTO, which is
+// PTO_CACHE_DIR, else openpto in the user's cache folder.
 inline std::string part_path() {
   std::string cache = environment("PTO_CACHE_DIR");
   if (cache.empty() && !environment("XDG_CACHE_HOME").empty())
@@ -81,7 +82,9 @@ inline std::string part_path() {
   return cache + "/torch/aten-" + build_id() + ".so";
 }
 
-// Opens the part for the PyTorch in this folder, or, where it is empty, for the loaded one.
+// Loads PyTorch from this folder and opens the part for it; an empty folder means the PyTorch that
+// the process has loaded. Returns the part's table, which lives as long as the process. Throws
+// Error where PyTorch or the part cannot be loaded, or the part is of another version.
 inline const pto_aten_library* open_part(const std::string& folder) {
   const auto reason = [] {
     const char* text = dlerror();

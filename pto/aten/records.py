@@ -5,12 +5,13 @@
     record.name, record.overload        # "add", "Tensor"
     record.arguments[2]                 # Argument("alpha", "Scalar", is_keyword_only=True, ...)
 
-Nothing here imports PyTorch: adapters/torch/aten does, and it is loaded at the first use. Records
-are made from PyTorch's dispatcher when they are asked for, so that they are those of the PyTorch
-that is installed.
+Nothing here imports PyTorch: library() loads adapters/torch/aten, which does, at the first use. It
+reads records from the dispatcher of the installed PyTorch when somebody asks for them.
+
+Thread safety: any thread may ask.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ REQUIRED = _Required()  # the default of an argument that has none
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of an overload; `type` is spelled as in a schema, without alias: "int[2]?"."""
+    """An argument of an overload; `type` is the schema's text without its alias: "int[2]?"."""
 
     name: str
     type: str
@@ -46,7 +47,7 @@ class Record:
     """One overload: "add.Tensor"; its `overload` is "" for the one without a name.
 
     `cpu` and `meta` say whether the dispatcher has a kernel for dense CPU tensors, and one that
-    computes shapes alone. `handle` is the library's own. There is one record of an overload.
+    computes only shapes. `handle` is the library's callable. Each overload has one record.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Fronts(Protocol):
 
 
 class Library(Protocol):
-    """The questions of the surface to PyTorch; adapters/torch/aten answers them."""
+    """The questions that the surface asks PyTorch; adapters/torch/aten answers them."""
 
     version: str
 
@@ -114,15 +115,19 @@ class Library(Protocol):
         ...
 
     def convert(self, type_: str, value: Any) -> tuple[int, Any] | None:
-        """The value as PyTorch takes it for a type, and how far it is from it; None: it is not one.
+        """How far a value is from a type, and the value as PyTorch takes it; None: it takes none.
 
-        0: it is of the type. 1: it is widened, as an int where a float is taken. 2: a number where
-        a tensor is taken.
+        0: the value is of the type. 1: it is widened, as an int for a float. 2: it is a number for
+        a tensor.
         """
         ...
 
     def call(self, record: Record, values: Mapping[str, Any], like: Any) -> Any:
-        """Runs an overload with converted values; results are of the kind of its arrays."""
+        """Runs an overload with converted values; results are of the kind of its arrays.
+
+        `like`, an array or the name of a kind, is the kind where the call has no array. Raises
+        Error with PyTorch's refusal.
+        """
         ...
 
     def planned(
@@ -140,11 +145,15 @@ class Library(Protocol):
         ...
 
     def refused(self, record: Record, values: Mapping[str, Any], error: Exception) -> Exception:
-        """PyTorch's refusal of a call as an error of ours."""
+        """PyTorch's refusal of a call as an error of ours of the same built-in class."""
         ...
 
     def fronts(self, run: Callable[[int, tuple], Any]) -> Fronts:
-        """The fronts, which call run(index, arguments). Raises Failure where they are not built."""
+        """The fronts, which call run(index of the front, arguments in the schema's order).
+
+        run() returns the result and how later calls like it run, see enabling.py. Raises Failure
+        where the fronts are not built.
+        """
         ...
 
     def refuses(self, record: Record, values: Mapping[str, Any]) -> str | None:
@@ -154,7 +163,7 @@ class Library(Protocol):
     def dense_type(self, value: Any) -> str | None:
         """The element type of a dense CPU array that needs no gradient, as "float32".
 
-        "" for another array; None for a value that is none.
+        "" for any other array; None for a value that is no array.
         """
         ...
 
@@ -199,7 +208,7 @@ class Library(Protocol):
         ...
 
     def is_contiguous(self, value: Any) -> bool:
-        """Whether the elements of an array lie one behind the other."""
+        """Whether an array lies row by row without gaps."""
         ...
 
     def copied(self, value: Any) -> Any:
@@ -245,6 +254,25 @@ def library() -> Library:
     return _library
 
 
+def record_of(full_name: str) -> Record:
+    """The record of an overload by its full name, "add.Tensor", which PyTorch has to have."""
+    name, _, overload = full_name.partition(".")
+    return next(one for one in library().records(name) if one.overload == overload)
+
+
+def listed(names: Iterable[str]) -> list[str]:
+    """Names as a list; a text is one name."""
+    return [names] if isinstance(names, str) else list(names)
+
+
+def arrays_in(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every array among values and in their lists, with the name of its argument."""
+    for name, value in values.items():
+        for one in value if isinstance(value, list) else (value,):
+            if library().dense_type(one) is not None:
+                yield name, one
+
+
 def known(records: Sequence[Record]) -> str:
-    """The overloads of a name, as an error lists them."""
+    """The names of overloads, as an error lists them."""
     return ", ".join(r.overload or "default" for r in records)

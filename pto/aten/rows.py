@@ -7,14 +7,15 @@
 
 The formula's parameters are the overload's arguments. The in-place name (`add_.Tensor`) and the
 overload with `out` (`add.out`) are the same program with another place for the result, so that all
-three have the same bits. f16 and bf16 are computed in f32 and rounded once. A row takes dense
+three have the same bits. A program computes f16 and bf16 in f32 and rounds once. A row takes dense
 tensors of one element type, but for those that `others` names; a number beside them widens nothing.
-A call that it does not take falls through to ATen, with the reason.
+It leaves other calls to ATen, with a reason. Thread safety: any thread may ask and run a row.
 """
 
 import inspect
 import linecache
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,7 +24,7 @@ from pto import _core
 from pto.aten.binding import Bound
 from pto.aten.implementations import CallPlan, Implementation, implement
 from pto.aten.orders import Order, is_pointwise
-from pto.aten.records import Record, library
+from pto.aten.records import Record, arrays_in, library
 from pto.aten.wins import may_win, why_not
 from pto.language.dtypes import dtype, f32
 from pto.language.jit import jit
@@ -35,6 +36,7 @@ FLOATS = ("float32", "float16", "bfloat16", "float64")  # float64 for who asks f
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 NUMBERS = (*FLOATS, *INTEGERS)
 EVERY = (*NUMBERS, "bool")
+_LARGEST = {"float16": 65504.0, "bfloat16": 255 * 2.0**120, "float32": (2 - 2**-23) * 2.0**127}
 Values = Mapping[str, Any]
 
 
@@ -42,15 +44,16 @@ Values = Mapping[str, Any]
 class Row:
     """An overload and its formula.
 
-    `ulp` bounds the distance to ATen's result in units of the last place of the element type; of a
-    sum, whose terms may cancel, in those of the largest term; of products of `factors`, two names,
-    summed along the last axis of the first, in those of the product of the largest two. `types` are
-    those of all tensors, `others` has the types of tensors that may have another one. `results`
-    names the type of each result: "" is that of the tensors, "total" int64 where that is an
-    integer's. `unless` says why the row does not take the values of a call. `ignored` are arguments
-    that change no result. `given` makes the formula's arguments from those of the call. A formula
-    with a parameter `out` calls operators of the library, and is not compiled. `sample` makes
-    arguments, see samples.py.
+    `ulp` bounds the distance to ATen's result, in units of the last place of the element type. With
+    `is_sum` the unit is that of the largest element of the arguments, since terms may cancel; with
+    `factors`, two names whose products are summed along the last axis of the first, that of the
+    product of their largest elements; both grow with the root of the number of terms. `types` lists
+    the element types that all tensors of a call share; `others` has, by name, the types of tensors
+    that may have another one. `results` names the type of each result: "" is the tensors' type,
+    "total" is int64 for integers and bool, else the tensors' type. `unless` gives the reason why
+    the row does not take the values of a call, or None. `ignored` are arguments that change no
+    result. `given` makes the formula's arguments from the call's. A formula with a parameter `out`
+    calls operators of the library, and is not compiled. `sample` makes arguments, see samples.py.
     """
 
     overload: str
@@ -94,7 +97,7 @@ class Row:
         return jit(self._written("self[:] = "))
 
     def _written(self, place: str) -> Callable[..., Any]:
-        """The formula on wide tensors, as a function; its text is made, and kept to be read."""
+        """A function that computes the formula on wide tensors; errors show lines of its text."""
         names, verb = ", ".join(self.parameters), place or "return "
         takes = inspect.signature(self.formula)
         computed = f"rounded(formula, {names})" if self._is_wide else f"formula({names})"
@@ -117,7 +120,7 @@ class Row:
         return [{"": kind, "total": total}.get(one, one) for one in self.results]
 
     def refuses(self, bound: Bound) -> str | None:
-        """Why a call is not this row's."""
+        """Why the row does not take a call; None: it takes it."""
         outputs = _outputs(bound.record)
         inputs = {n: v for n, v in bound.values.items() if n not in outputs}
         known = self.parameters if self.given is None else inputs
@@ -141,7 +144,7 @@ class Row:
     def _kind(self, inputs: Values) -> tuple[str, str | None]:
         """The element type that the tensors of a call have, and why the row does not take it."""
         types = set()
-        for name, value in _arrays(inputs):
+        for name, value in arrays_in(inputs):
             found = library().dense_type(value)
             if found == "":
                 return "", f"{name} is no dense array of the CPU without gradient"
@@ -163,9 +166,15 @@ class Row:
         for name, value in inputs.items():
             if isinstance(value, complex):
                 return f"{name} is complex"
-            if kind in FLOATS or isinstance(value, bool) or not isinstance(value, int | float):
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 continue
             if name not in numbers:
+                continue
+            if isinstance(value, int) and abs(value) >= 1 << 63:
+                return f"{name} is {value}, which 64 bits do not hold"
+            if kind in FLOATS:
+                if _LARGEST.get(kind, math.inf) < abs(value) < math.inf:
+                    return f"{name} is {value}, which {kind} does not hold"
                 continue
             if isinstance(value, float) or kind == "bool":
                 return f"{name} is {value}, which gives {kind} another type"
@@ -186,7 +195,7 @@ class Row:
                 return "self cannot be written where it lies"
             if types[0] != kind:
                 return f"its result is {types[0]}, not {kind}"
-            for name, one in _arrays(inputs):
+            for name, one in arrays_in(inputs):
                 if one is not me and library().overlap(me, one) and not library().is_same(me, one):
                     return f"{name} shares a part of self, which is written"
         for name, type_ in zip(outputs, types, strict=True) if outputs else ():
@@ -200,7 +209,7 @@ class Row:
                 return f"{name} cannot be written where it lies"
             if 0 in library().shape(place):
                 return f"{name} has no elements, and may have to be resized"
-            if any(library().overlap(place, one) for _, one in _arrays(inputs)):
+            if any(library().overlap(place, one) for _, one in arrays_in(inputs)):
                 return f"{name} shares memory with an input"
         is_written = outputs or bound.record.name.endswith("_")
         if is_written and library().fit(bound.record, bound.values) is False:
@@ -216,9 +225,10 @@ class Row:
         return given
 
     def plan(self, bound: Bound) -> CallPlan | None:
-        """How calls run that have the same types, sizes and numbers as one that makes its result.
+        """How later calls of the same types, sizes and numbers run.
 
-        None where memory counts too, or the formula takes tensors that are no argument.
+        None for a call that writes an argument, where the order in memory counts, or where the
+        formula takes tensors that are no arguments: such calls ask again.
         """
         if not bound.record.is_functional or not self._order(bound).is_plain:
             return None
@@ -244,7 +254,7 @@ class Row:
         return self.program, tuple(given), tuple(places), constants
 
     def run(self, bound: Bound, like: Any) -> Any:
-        """Runs the program into the call's place: an output, the tensor itself, or a new one."""
+        """Runs the program, which writes into the outputs, into `self`, or into new arrays."""
         outputs = [bound.values[name] for name in _outputs(bound.record)]
         lies, given = self._order(bound), self._arguments(bound)
         given = given if lies.is_plain else lies.taken(given)
@@ -259,7 +269,7 @@ class Row:
 
 
 def rounded(formula: Callable[..., Any], *values: Any) -> Any:
-    """The formula's results on f16 and bf16 tensors made wide, rounded once."""
+    """The formula's results; it computes f16 and bf16 tensors in f32, and rounds results once."""
     narrow = [v.dtype for v in values if isinstance(v, Tensor) and wide(v) is not v]
     made = formula(*[wide(v) if isinstance(v, Tensor) else v for v in values])
     if not narrow:
@@ -267,14 +277,6 @@ def rounded(formula: Callable[..., Any], *values: Any) -> Any:
     several = made if isinstance(made, tuple) else (made,)
     kept = tuple(cast(one, narrow[0]) if one.dtype is f32 else one for one in several)
     return kept if isinstance(made, tuple) else kept[0]
-
-
-def _arrays(inputs: Values) -> Iterator[tuple[str, Any]]:
-    """Every array among the values, those of lists too, with its argument's name."""
-    for name, value in inputs.items():
-        for one in value if isinstance(value, list) else (value,):
-            if library().dense_type(one) is not None:
-                yield name, one
 
 
 def _outputs(record: Record) -> list[str]:

@@ -3,8 +3,9 @@
 
     arguments(row, 7, 33, "float32")       # {"self": an array [7, 33], "alpha": 2}
 
-Tensors are NumPy arrays of [rows, columns]; a row whose arguments fit together has a `sample` of
-its own. Numbers that a schema asks for have a value here, by their name.
+Tensors are NumPy arrays of [rows, columns]; a row whose arguments have to fit together has its own
+`sample`. NUMBERS gives a value to each number that a schema asks for. Thread safety: pure
+functions.
 """
 
 import math
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pto.aten.records import library
+from pto.aten.records import library, record_of
 from pto.aten.rows import INTEGERS, Row
 
 NUMBERS = {
@@ -31,11 +32,14 @@ _DOMAIN = {
 }  # fmt: skip
 
 
-_DRAWN = 999_983  # numbers that a larger array repeats, a prime
+_DRAWN = 999_983  # a prime: larger arrays repeat so many drawn numbers
 
 
 class Maker:
-    """Makes NumPy arrays of an element type, in a range; equal seeds give equal arrays."""
+    """Makes NumPy arrays of an element type from a range; equal seeds give equal arrays.
+
+    Integers are drawn from nine times the range; `high` asks for 0 to high - 1.
+    """
 
     def __init__(self, kind: str, low: float, high: float, seed: int):
         self.kind, self.low, self.high = kind, low, high
@@ -70,14 +74,13 @@ def _type(kind: str) -> Any:
 
 def arguments(row: Row, rows: int, columns: int, kind: str, seed: int = 0) -> dict[str, Any]:
     """Values of a functional call of a row."""
-    name, _, variant = row.overload.partition(".")
+    name = row.overload.partition(".")[0]
     low, high = _DOMAIN.get(name, (-3, 3))
     tensor = Maker(kind, low, high, seed)
     if row.sample is not None:
         return row.sample(tensor, rows, columns)
-    record = next(r for r in library().records(name) if r.overload == variant)
     made: dict[str, Any] = {}
-    for one in record.arguments:
+    for one in record_of(row.overload).arguments:
         if one.type == "Tensor" or (one.type == "Tensor?" and one.name in ("min", "max")):
             made[one.name] = tensor(rows, columns)
         elif one.type == "ScalarType?":

@@ -4,6 +4,7 @@
     pto.aten.differences()      # Differences(tested="2.13.0", installed="2.14.0", added=[...], ...)
 
 `schemas_2_13_0.txt` has a line for each name: its overloads, each with a digest of its schema.
+Thread safety: pure functions.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ _TABLE = Path(__file__).with_name("schemas_2_13_0.txt")
 
 @dataclass(frozen=True)
 class Differences:
-    """Full names of overloads, "add.out", that one of the two PyTorches lacks or has otherwise."""
+    """Full names of overloads, as "add.out", by which the installed PyTorch differs."""
 
     tested: str
     installed: str
@@ -31,7 +32,7 @@ class Differences:
 
 
 def differences() -> Differences:
-    """The overloads that a later or earlier PyTorch added, dropped or changed."""
+    """The overloads by which the installed PyTorch differs from the tested one."""
     then, now = _read(_TABLE.read_text()), _installed()
     return Differences(
         TESTED,

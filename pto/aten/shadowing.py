@@ -7,9 +7,9 @@
     overload, values = pto.aten.load_call(seen.first.file)
     overload(**values, slot=0)
 
-Calls of pto.aten that one of our slots runs are made a second time by ATen, on copies; results stay
-ours. A warning names the first call that is too far from ATen. The file is NumPy's .npz: nothing in
-it is run when it is loaded. Thread safety: a shadow sees the calls of its own thread.
+A shadow makes each call of pto.aten that one of our slots runs a second time by ATen, on copies;
+the caller gets our results. A warning names the first call that is too far from ATen. The file is
+NumPy's .npz: loading it runs no code. Thread safety: a shadow sees the calls of its own thread.
 """
 
 import json
@@ -28,7 +28,7 @@ from pto.aten.binding import Bound
 from pto.aten.distance import apart
 from pto.aten.face import Overload, family
 from pto.aten.implementations import ATEN, Implementation, beside
-from pto.aten.records import library
+from pto.aten.records import library, listed
 from pto.aten.rows import row_of
 from pto.errors import InvalidValue, MissingFile
 
@@ -37,7 +37,10 @@ _DESCRIPTION = "call"  # the member of the file that is no array
 
 @dataclass(frozen=True)
 class Departure:
-    """A call that is too far from ATen: how far in units of the last place, or what differs."""
+    """A call that is too far from ATen, and the file with its arguments, "" where none is written.
+
+    `distance` and `tolerance` count units of the last place; a text says what else differs.
+    """
 
     overload: str
     distance: float | str
@@ -47,7 +50,10 @@ class Departure:
 
 @dataclass
 class Shadow:
-    """The calls that were made twice so far, and the first one that left its tolerance."""
+    """`calls` counts the calls that were made twice; `first` is the first that left its tolerance.
+
+    After `first` calls are made once.
+    """
 
     names: frozenset[str]
     tolerance: float | None
@@ -70,15 +76,24 @@ class Shadow:
         found = apart(row, before, made, library().call(record, again, like))
         tolerance = row.ulp if self.tolerance is None else self.tolerance
         if isinstance(found, str) or found > tolerance:
-            file = self.folder / f"{record.full_name}_{os.getpid()}_{self.calls}.npz"
-            save_call(file, record.full_name, before)
-            self.first = Departure(record.full_name, found, tolerance, str(file))
+            file, told = self._saved(record.full_name, before)
+            self.first = Departure(record.full_name, found, tolerance, file)
             warnings.warn(
                 f"{record.full_name} is {found} from ATen's result, {tolerance} is its tolerance;"
-                f" pto.aten.load_call({str(file)!r}) has its arguments",
+                f" {told}",
                 stacklevel=5,
             )
         return made
+
+    def _saved(self, full_name: str, values: dict[str, Any]) -> tuple[str, str]:
+        """A new file with the arguments, "" where it cannot be written, and a text about it."""
+        try:
+            descriptor, file = tempfile.mkstemp(".npz", f"{full_name}_", self.folder)
+            os.close(descriptor)
+            save_call(file, full_name, values)
+        except OSError as error:
+            return "", f"its arguments are not saved: {error}"
+        return file, f"pto.aten.load_call({file!r}) has its arguments"
 
 
 def _copy(value: Any) -> Any:
@@ -93,9 +108,12 @@ def shadow(
 ) -> Iterator[Shadow]:
     """Runs ATen beside our kernels in the block, for these names or overloads, or for all.
 
-    `tolerance` is in units of the last place; each row's own unless given. The arguments of the
-    first call that leaves it go to the folder, a temporary one unless given.
+    `tolerance` counts units of the last place; without one each row's own `ulp` counts. The
+    arguments of the first call that leaves it go to a file in `folder`, by default that of
+    temporary files. Raises UnknownAttribute for an unknown name, InvalidValue for a negative
+    tolerance, MissingFile for a folder that does not exist.
     """
+    names = listed(names)
     for name in names:
         family(name.partition(".")[0])
     if tolerance is not None and not tolerance >= 0:
@@ -105,6 +123,10 @@ def shadow(
             "pass 0 or more, or leave it out for each row's own",
         )
     place = Path(folder) if folder else Path(tempfile.gettempdir())
+    if not place.is_dir():
+        raise MissingFile(
+            f"shadow: folder is {place}", "there is no such folder", "make it, or leave folder out"
+        )
     seen = Shadow(frozenset(names), tolerance, place)
     token = beside.set(seen.run)
     try:
@@ -114,7 +136,7 @@ def shadow(
 
 
 def save_call(file: str | os.PathLike, full_name: str, values: dict[str, Any]) -> None:
-    """Writes the arguments of a call of an overload."""
+    """Writes the arguments of a call of an overload to an .npz file. Raises OSError."""
     arrays: dict[str, np.ndarray] = {}
     plain: dict[str, Any] = {}
     for name, value in values.items():
@@ -137,7 +159,7 @@ def _storable(array: np.ndarray) -> np.ndarray:
 
 
 def load_call(file: str | os.PathLike) -> tuple[Overload, dict[str, Any]]:
-    """The overload and the arguments of a saved call, its arrays NumPy's."""
+    """The overload and the arguments of a saved call, with arrays of NumPy. Raises MissingFile."""
     if not Path(file).exists():
         raise MissingFile(
             f"the saved call {file}", "there is no such file", "pass the file of a Departure"

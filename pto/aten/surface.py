@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The surface as data: of each name its overloads, slots, types, and the reasons for what is not.
+"""The surface as data: each name's overloads, slots, types, and why it has no row or no kernel.
 
     surface(["add"])["add"]["overloads"]["Tensor"]["slots"]      # {"0": "tile", "8": "aten"}
 
-`surface.json` has it for the required names (tests/aten_names.txt), with the number of samples that
-the tests make of each overload; `./dev docs` writes it and the table of docs/aten.md.
+`surface.json` holds it for the required names (tests/aten_names.txt), with the number of samples
+that the tests call each overload with; `./dev docs` writes it and the table of docs/aten.md.
+Thread safety: pure functions.
 """
 
 import functools
@@ -24,14 +25,14 @@ NO_KERNEL = "PyTorch has no kernel of it for dense tensors of the CPU"
 
 @functools.cache
 def recorded() -> Mapping[str, Any]:
-    """The surface that the package was tested with."""
+    """The surface that the package was tested with, read from surface.json."""
     return json.loads(FILE.read_text())
 
 
 def surface(names: Sequence[str], samples: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Each name's overloads, and why it has no slot of ours, or none at all.
 
-    `samples` counts the calls of an overload that the tests make.
+    `samples` says how many calls of an overload, by full name, the tests make.
     """
     from pto.aten.table import LEFT  # the table of rows reads this package
 

@@ -4,22 +4,21 @@
     cell("avx512", "exp", "float32")    # 2.1: the least ratio of ATen's time to ours, or None
 
 `wins.json` has a column for each target; `./dev bench aten --table` measures and writes the cells.
-A cell that nobody measured is ATen's. A row takes over for all sizes or for none, so that a result
-does not depend on the batch: its least ratio over all measured sizes has to be 1 at least. Types,
-ranks and strides decide beside it: dense tensors in order of their axes, of one shape where the
-row was measured so, and reductions along the last axis.
+A row without a cell leaves its calls to ATen. A row takes over for all sizes or for none, so that a
+result does not depend on the batch: its least ratio over all measured sizes is then at least 1. It
+takes over only calls like the measured ones: contiguous tensors, of one shape where the row was
+measured so, and reductions along the last axis. Thread safety: any thread may ask.
 """
 
 import functools
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pto import _core
 from pto.aten.binding import Bound
-from pto.aten.records import library
+from pto.aten.records import arrays_in, library
 from pto.config import config
 
 TABLE = Path(__file__).with_name("wins.json")
@@ -40,21 +39,22 @@ def target() -> str:
 
 @functools.cache
 def table() -> Cells:
-    """The table of the package."""
+    """The table of the package; empty where it has no file."""
     return json.loads(TABLE.read_text()) if TABLE.exists() else {}
 
 
 def measured_file() -> Path:
     """Where pto.aten.measure() writes the cells of this machine, see measuring.py."""
-    user = os.environ.get("XDG_CACHE_HOME", "") or os.path.expanduser("~/.cache")
-    return Path(config.cache_dir or f"{user}/openpto") / "aten_wins.json"
+    return Path(_core.cache_directory()) / "aten_wins.json"
 
 
 @functools.cache
 def own() -> Cells:
-    """The cells that were measured on this machine; none where nobody did."""
-    file = measured_file()
-    return json.loads(file.read_text()) if file.exists() else {}
+    """The cells measured on this machine; none where there are none or their file is damaged."""
+    try:
+        return json.loads(measured_file().read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
 
 
 def cell(target: str, overload: str, kind: str) -> float | None:
@@ -81,21 +81,20 @@ _PROFILES = {
 
 
 def profile(overload: str, kind: str) -> str:
-    """Where the time of a row goes that does not take over, in one line."""
+    """Where the time of a row that does not take over goes, in one line."""
     known = _PROFILES.get(overload.partition(".")[0])
     return known or (_ROUNDED if kind in ("bfloat16", "float16") else _MEMORY)
 
 
 def why_not(overload: str) -> Callable[[Bound], str | None]:
-    """Why a call that asks for no slot is ATen's though the row takes it."""
+    """The `waits` of a row's implementation: why ATen runs a call that the row would take."""
 
     def waits(bound: Bound) -> str | None:
-        arrays = {n: v for n, v in bound.values.items() if library().dense_type(v)}
-        for name, value in arrays.items():
+        arrays = [(n, v) for n, v in arrays_in(bound.values) if library().dense_type(v)]
+        for name, value in arrays:
             if not library().is_contiguous(value):
                 return f"{name} is not in the order of its axes, which nobody has measured"
-        first = next(iter(arrays.values()), None)
-        kind = library().dense_type(first) if first is not None else None
+        kind = library().dense_type(arrays[0][1]) if arrays else None
         ratio = cell(target(), overload, kind) if kind else None
         if ratio is None:
             return _UNMEASURED
@@ -108,7 +107,7 @@ def why_not(overload: str) -> Callable[[Bound], str | None]:
 
 
 def may_win(overload: str) -> Callable[[], bool]:
-    """Whether a cell of the overload says that its row is faster, on any target."""
+    """The `may_win` of a row's implementation: whether a cell of any target is at least 1."""
 
     def found() -> bool:
         columns = [*table().values(), *own().values()]
@@ -117,15 +116,23 @@ def may_win(overload: str) -> Callable[[], bool]:
     return found
 
 
-def _along_other_axes(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> str | None:
-    """Why a call is not as those that were measured: another axis, or shapes that broadcast."""
-    rank = max(len(library().shape(one)) for one in arrays.values())
+def _along_other_axes(values: Mapping[str, Any], arrays: Sequence[tuple[str, Any]]) -> str | None:
+    """Why a call differs from those that were measured: another axis, or shapes that broadcast."""
+    rank = max(len(library().shape(one)) for _, one in arrays)
     given = values.get("dim")
     axes = given if isinstance(given, list | tuple) else [] if given is None else [given]
     if any(axis not in (-1, rank - 1) for axis in axes):
         return "only the last axis was measured"
-    if set(arrays) <= {"self", "other", "end", "weight", "tensor1", "tensor2", "exponent"}:
-        shapes = {library().shape(one) for one in arrays.values()}
+    if {name for name, _ in arrays} <= {
+        "self",
+        "other",
+        "end",
+        "weight",
+        "tensor1",
+        "tensor2",
+        "exponent",
+    }:
+        shapes = {library().shape(one) for _, one in arrays}
         if len(shapes) > 1:
             return "shapes that broadcast were not measured"
     return None

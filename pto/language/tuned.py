@@ -12,19 +12,19 @@ Invariant: a hint of the user stands; a damaged file counts as one that is not t
 warning. Thread safety: any thread and process; the last of two that write one program stays.
 """
 
-import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import re
-import tempfile
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 from pto import _core
 from pto.config import config
+from pto.whole_files import write_whole
 
 FORMAT = 1
 OPTIONS: dict[str, type] = {"merge": int, "order": str, "prefetch_bytes": int, "workers": int,
@@ -102,15 +102,7 @@ class Store:
             entries = {kind: dict(some) for kind, some in entries.items()}
             entries.setdefault(cpu_kind(), {})[key] = entry
             text = json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True)
-            file, name = tempfile.mkstemp(dir=folder, prefix=".tuned-")
-            try:
-                with os.fdopen(file, "w") as out:
-                    out.write(text)
-                os.replace(name, self.path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
-                raise
+            write_whole(Path(self.path), [text.encode()])
 
     def _entries(self) -> dict[str, dict[str, dict]]:
         try:

@@ -5,17 +5,19 @@
     y = pto.jax.gelu(x, approximate="tanh")
 
 Each is jitted, and takes part in jit, grad, vmap, shard_map, scan, checkpoint and export. Gradients
-are those of reverse mode. Float attributes may be traced; all others are static.
+are those of reverse mode; forward mode raises JAX's TypeError. Float attributes may be traced, all
+others are static. Importing it raises Failure where its prebuilt library is missing. Thread safety:
+any thread may call.
 """
 
 import ctypes
 import importlib
-import pathlib
 import sys
 from typing import Any
 
 import jax
 from pto import _core
+from pto.adapters.build import LIBRARIES
 from pto.adapters.jax.function import make
 from pto.adapters.jax.site import TARGET
 from pto.adapters.record import on_operator
@@ -23,12 +25,12 @@ from pto.errors import Failure
 
 __all__ = ["TARGET", "call", "describe"]
 
-_places: dict[str, int] = {}  # of the operators, by name
+_places: dict[str, int] = {}  # indices of the operators, by name
 
 
 def _register() -> None:
     """Gives XLA the handler of the prebuilt library."""
-    path = pathlib.Path(_core.__file__).parent / "lib" / "libpto_jax.so"
+    path = LIBRARIES / "libpto_jax.so"
     try:
         library = ctypes.CDLL(str(path))
         stages = {"instantiate": "pto_jax_instantiate", "execute": "pto_jax_call"}

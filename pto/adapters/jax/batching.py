@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vmap: one call with the batch in front where that is the same, else one call after another."""
+"""vmap makes one call with the batch in front where that is the same, else one call after another.
+
+Thread safety: any thread may trace.
+"""
 
 from typing import Any
 
@@ -30,7 +33,7 @@ def call(site: Site, operands: Any) -> tuple[jax.Array, ...]:
 
 
 def _mapped(site: Site, operands: Any, batched: list[bool]) -> list[bool] | None:
-    """Which outputs of a call with the batch in front have it there; None: it is not the same."""
+    """Says which outputs of one call with the batch have it in front; None: not the same call."""
     if any(batched[site.n_tensors :]):
         return None
     tensors = [

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients in reverse mode, by the operator's gradient operator; see abi/operator.h."""
+"""Gradients in reverse mode, by the operator's gradient operator; see abi/operator.h.
+
+Errors: InvalidValue where a gradient is asked for that does not exist. Thread safety: any thread.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,7 +32,7 @@ def _static() -> Any:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Saved:
-    """The inputs of the backward pass; None stands for arrays that it does not need."""
+    """The inputs of the backward pass, with None for arrays that it does not need."""
 
     tensors: list[jax.Array | None]  # of the call, then its outputs, in one list
     numbers: list[jax.Array]
@@ -40,7 +43,7 @@ class Saved:
 
 
 def call(site: Site, operands: list[jax.Array], record_of: Any) -> tuple[jax.Array, ...]:
-    """The outputs in one list; `record_of` gives the record of an index."""
+    """The outputs of a call in one list, with gradients; `record_of` gives an index's record."""
 
     @jax.custom_vjp
     def run(*operands):
@@ -74,7 +77,7 @@ def _plan(site: Site, counts: tuple[int, ...]) -> GradientPlan:
 
 
 def _needs(site: Site, counts: tuple[int, ...], perturbed: list[bool]) -> int:
-    """Which gradients are needed, as bits; refuses those that do not exist."""
+    """The needed gradients as bits. Raises InvalidValue for one that does not exist."""
     record = site.record
     if not any(perturbed):
         return 0

@@ -21,6 +21,7 @@
 #include "pto/adapters/jax/state.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
+#include "pto/base/text.hpp"
 
 namespace pto::jax_adapter {
 namespace {
@@ -37,12 +38,6 @@ int32_t dtype_of(xla_ffi::DataType type) {
 [[noreturn]] void fail_site(const std::string& what) {
   fail({what, "the call site was not made by this version of the adapter",
         "export or compile the program again"});
-}
-
-std::string sizes_text(std::span<const int64_t> sizes) {
-  std::string text = "[";
-  for (size_t i = 0; i < sizes.size(); ++i) text += (i ? ", " : "") + std::to_string(sizes[i]);
-  return text + "]";
 }
 
 // The call site's attributes by name.
@@ -253,8 +248,8 @@ class CustomCall {
     if (!std::equal(made.begin(), made.end(), expected.begin(), expected.end()) ||
         dtype_of(buffer.dtype) != dtype) {
       return call.misfit(output, "is " + std::string(name(static_cast<DType>(dtype))) +
-                                     sizes_text(made) + ", but the program was made for " +
-                                     sizes_text(expected));
+                                     pto::text(made) + ", but the program was made for " +
+                                     pto::text(expected));
     }
     return buffer.data ? buffer.data : self;  // an empty result is not written
   }

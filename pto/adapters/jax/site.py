@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Site: everything of a call but its arrays; the arrays are its operands, in one list.
+"""Site: a call without its arrays, which are its operands, in one list.
 
     site, operands = Site.of(record, values)       # values in schema order
     outputs = site.call(operands)                  # in one list
     site.nested(outputs, operands)                 # as the caller gets them
 
 The operands are the tensors, those of lists one after another, then the traced float attributes.
+Errors: InvalidType for arrays and numbers that no kernel takes. Thread safety: a Site is immutable.
 """
 
 import itertools
@@ -50,7 +51,7 @@ def _checked(record: Record, name: str, value: Any) -> Any:
 
 
 def refuse_bounded(record: Record) -> None:
-    """Raises InvalidType for an operator whose results JAX cannot have."""
+    """Raises InvalidType for an operator with results of unknown sizes, which JAX lacks."""
     if not record.is_bounded:
         return
     padded = "a function of jax.numpy"

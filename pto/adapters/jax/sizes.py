@@ -9,7 +9,10 @@ from pto.errors import InvalidValue
 
 
 class Sizes(SymbolicSizes):
-    """Symbolic dimensions; one is taken to be another size than 1, as in jax.numpy."""
+    """Decides on symbolic dimensions, which it takes not to be 1, as jax.numpy does.
+
+    Raises InvalidValue for sizes that are not known to be equal.
+    """
 
     def min(self, a: Any, b: Any) -> Any:
         return jax.core.min_dim(a, b)

@@ -4,10 +4,11 @@
     import mindspore, pto.mindspore
     pto.mindspore.gelu(x, approximate="tanh")     # eagerly, in a Cell, under mindspore.jit
 
-On the CPU, in graph and PyNative mode, with gradients and shapes that are not known while a graph
-is compiled. In a graph an operator is an ops.Custom over a library of plain functions; outside of
-one calls are three times as fast where eager.cpp was built: `python -m pto adapters build
-mindspore`. Results of a mutable argument are returned, since MindSpore's tensors keep theirs.
+Operators run on the CPU, in graph and PyNative mode, with gradients, and with shapes that are not
+known while a graph is compiled. In a graph an operator is an ops.Custom over a library of plain
+functions; outside of graphs calls are three times as fast where `python -m pto adapters build
+mindspore` has built eager.cpp. A mutable argument keeps its elements: a call returns the new ones.
+Thread safety: as MindSpore's own operators.
 """
 
 import importlib
@@ -39,7 +40,7 @@ def describe() -> str:
 
 
 def index_of(name: str) -> int:
-    """The place of an operator in the registry."""
+    """The place of an operator in the registry; KeyError for an unknown name."""
     return _indices[name]
 
 

@@ -2,6 +2,7 @@
 // The functions that ops.Custom looks up in this library: pto_mindspore_one for operators with one
 // result, pto_mindspore_many for the others. The primitive's attributes name the operator, so two
 // names serve every operator, and an exported graph keeps its meaning.
+// Thread safety: that of MindSpore's calls; pto_mindspore_set_type_ids() is called once, before.
 #include <algorithm>
 #include <cstring>
 #include <memory>

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls operators outside graphs, on tensors with data.
 
-Calls go through the module built from eager.cpp if there is one, else through ops.Custom, which
-takes three times as long. Either way an operator with certain attributes becomes an object once, a
-target, which is called with tensors only.
+A call goes through the module built from eager.cpp if there is one, else through ops.Custom, which
+takes three times as long. Either way an operator with its attributes becomes an object once, a
+target, which takes only tensors. Thread safety: any thread may call.
 """
 
 import functools

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive of calls outside graphs: its shapes are inferred in Python, once for each kind.
+"""The primitive of calls outside graphs infers shapes in Python, once for each kind of arguments.
 
-MindSpore opens the library anew whenever that infers a shape, which takes as long as the rest of a
-call. In a graph the library infers, since a graph that is exported has no Python.
+MindSpore opens the library anew whenever the library infers a shape, which takes as long as the
+rest of a call. In a graph the library infers, since an exported graph has no Python.
 """
 
 import functools
@@ -20,7 +20,7 @@ from pto.adapters.mindspore.primitive import (
 )
 from pto.errors import InvalidValue
 
-KINDS = 256  # dtypes and shapes of arguments for which the results' are kept
+KINDS = 256  # so many dtypes and shapes of arguments a primitive keeps the results' shapes for
 
 
 class InferredPrimitive(OperatorPrimitive):
@@ -65,4 +65,5 @@ class InferredPrimitive(OperatorPrimitive):
 
     @staticmethod
     def _unused(*_: Any) -> None:
-        """Says that a shape is not inferred by the library; __infer__ does it."""
+        """Stands for a shape function: with one MindSpore does not ask the library; __infer__ is
+        asked instead."""

@@ -7,7 +7,6 @@ library reads (request.hpp has the grammar). An exported graph keeps them.
 
 import ctypes
 import functools
-import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
@@ -15,6 +14,7 @@ import mindspore
 from mindspore import ops
 from mindspore._c_expression import typing as _typing
 from pto import _core
+from pto.adapters.build import LIBRARIES
 from pto.adapters.record import Record
 from pto.errors import Failure, InvalidType, InvalidValue
 
@@ -25,7 +25,7 @@ DTYPES = {
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-PATH = pathlib.Path(_core.__file__).parent / "lib" / "libpto_mindspore.so"
+PATH = LIBRARIES / "libpto_mindspore.so"
 
 record = functools.cache(Record)
 
@@ -170,6 +170,7 @@ def refuse_bounded(index: int) -> None:
 
 
 def refuse_gradient(index: int) -> NoReturn:
+    """Raises InvalidValue for the gradient of an operator that has none."""
     raise InvalidValue(
         f"{record(index).name}: its gradient is asked for, but the operator has none",
         "a result without gradient would silently cut the graph of gradients",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/mindspore/request.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
@@ -10,6 +11,16 @@ namespace {
 
 bool is_tensor(const pto_operator_argument& argument) {
   return argument.kind == PTO_KIND_TENSOR || argument.kind == PTO_KIND_TENSOR_LIST;
+}
+
+// Reads Python's float.hex() or "inf", "-inf", "nan", whatever the locale; returns its end.
+const char* read_real(const char* at, const char* end, double& value) {
+  const bool is_negative = *at == '-';
+  const char* digits = at + is_negative;
+  if (end - digits > 2 && digits[0] == '0' && digits[1] == 'x') digits += 2;
+  const char* const stop = std::from_chars(digits, end, value, std::chars_format::hex).ptr;
+  if (is_negative) value = -value;
+  return stop;
 }
 
 }  // namespace
@@ -67,7 +78,7 @@ pto_operator_value Request::read_value(const char*& at) {
   } else if (kind == 'i') {
     value.integer = std::strtoll(at, &end, 10);
   } else if (kind == 'f') {
-    value.real = std::strtod(at, &end);
+    end = const_cast<char*>(read_real(at, text_.c_str() + text_.size(), value.real));
   } else if (kind == 's' || kind == 'l') {
     value.count = std::strtoll(at, &end, 10);
     const auto left = text_.c_str() + text_.size() - end;

@@ -4,10 +4,11 @@
     import onnxruntime, pto.onnxruntime
     session = onnxruntime.InferenceSession("model.onnx", providers=pto.onnxruntime.providers)
 
-Loading it registers the provider with ONNX Runtime. Every operator of the registry is a node of the
-domain ai.pto, which sessions with the provider know; `register(options)` makes it known to others,
-and `translation_table()` lets torch.onnx.export write such nodes. Python plans when a session is
-made; no Python runs in a call whose kernel exists.
+Importing it registers the provider with ONNX Runtime. Every operator of the registry is a node of
+the domain ai.pto. Sessions with the provider know these nodes; `register(options)` makes them known
+to other sessions, and `translation_table()` lets torch.onnx.export write them. Python plans when a
+session is made; no Python runs in a call whose kernel exists. Thread safety: several threads may
+make and run sessions.
 """
 
 import importlib
@@ -21,12 +22,15 @@ from pto.adapters.onnxruntime.table import TABLE
 __all__ = ["PROVIDER", "describe", "providers", "register", "session", "translation_table"]
 
 PROVIDER = "PtoExecutionProvider"
-_KNOWN = "pto.operators"  # the mark of options that know them
+_KNOWN = "pto.operators"  # an entry of options that know ai.pto
 providers = (PROVIDER, "CPUExecutionProvider")
 
 
 def register(options: onnxruntime.SessionOptions) -> onnxruntime.SessionOptions:
-    """Makes the nodes of ai.pto known to sessions with these options; may be repeated."""
+    """Makes the nodes of ai.pto known to sessions with these options, and returns the options.
+
+    A second call does nothing.
+    """
     if not _knows(options):
         options.add_session_config_entry(_KNOWN, "1")
         options.register_custom_ops_library(library.PATH)
@@ -44,8 +48,11 @@ def describe() -> str:
 
 
 def _know_operators_with_the_provider() -> None:
-    """Makes sessions that name the provider know ai.pto. ONNX Runtime adds the providers that are
-    named after it has read the model, so this wraps its registration of providers' operators."""
+    """Makes sessions that name the provider know ai.pto.
+
+    ONNX Runtime adds the named providers only after it has read the model, so this wraps the method
+    of its sessions that registers providers' operators.
+    """
     kind = onnxruntime.InferenceSession
     original = kind._register_ep_custom_ops
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says which operator of the library computes a standard one, and with which attributes.
+"""Says which operator of the library computes a standard node, and with which attributes.
 
-Inputs are those of the node in their order; constant ones become attributes.
+The operator's tensors are the node's first inputs in their order; constant inputs become
+attributes. Thread safety: pure functions.
 """
 
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from pto.adapters.onnxruntime.graph import OnnxNode
 
 @dataclass(frozen=True)
 class LibraryOperator:
-    """An operator of the library; its tensors are the first `tensors` inputs of the node. Those in
-    `prepared`, constants of the model, are replaced once by what another operator makes of them."""
+    """An operator of the library, whose tensors are the first `tensors` inputs of the node.
+
+    `prepared` names, by place of a constant input, the operator that is run on it once; its result
+    takes the constant's place.
+    """
 
     operator: str
     tensors: int
@@ -21,7 +25,7 @@ class LibraryOperator:
 
 
 def product(node: OnnxNode) -> LibraryOperator:
-    """Weights are packed when the session is made, not at each call."""
+    """A product; a constant right operand of rank 2 is packed once, when the session is made."""
     b = node.inputs[1]
     if b.is_constant and b.dtype in ("f32", "f16", "bf16") and len(b.shape) == 2:
         return LibraryOperator("matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
@@ -48,7 +52,7 @@ def concat(node: OnnxNode) -> LibraryOperator:
 
 
 def slice_(node: OnnxNode) -> LibraryOperator:
-    """Starts, ends, axes and steps are inputs; in version 1 attributes, without steps."""
+    """A slice; starts, ends, axes and steps are inputs, in version 1 attributes without steps."""
 
     def given(place: int, name: str, default: list[int]) -> list[int]:
         data = node.data(place)

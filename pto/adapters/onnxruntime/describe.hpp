@@ -4,13 +4,14 @@
 //     {"parent": "",
 //      "nodes": [{"name": "n", "type": "Add", "domain": "", "since": 14, "provider": "",
 //                 "inputs": ["x", "one"], "outer": [], "outputs": ["y"], "attributes": {}}],
-//      "values": {"x": {"dtype": 1, "shape": ["N", 4], "output": false},
-//                 "one": {"dtype": 1, "shape": [], "output": false, "data": "0000803f"}}}
+//      "values": {"x": {"output": false, "constant": false, "dtype": "f32", "shape": ["N", 4]},
+//                 "one": {"output": false, "constant": true, "dtype": "f32", "shape": [],
+//                         "data": "0000803f"}}}
 //
-// Absent optional inputs are ""; a value of unknown rank has no "shape", an unknown size is null, a
-// symbolic one a text. Small constants have "data" (hex, at most 1 KiB), all constants "constant".
-// "parent" is the type of the node whose body the graph is, "outer" lists what a node's subgraphs
-// read.
+// Absent optional inputs are ""; a value of unknown rank has no "shape", one of an element type
+// that we lack no "dtype"; an unknown size is null, a symbolic one a text. Constants of at most 1
+// KiB have their bytes as "data", in hexadecimal digits. "parent" is the type of the node whose
+// body the graph is, "outer" lists the values that a node's subgraphs read.
 // Invariant: nodes are in ONNX Runtime's topological order.
 // Thread safety: pure function of a graph that nobody changes.
 #pragma once

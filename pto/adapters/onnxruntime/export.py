@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From PyTorch: how torch.onnx.export writes our operators, as nodes of the domain ai.pto.
+"""Lets torch.onnx.export write our operators as nodes of the domain ai.pto.
 
     torch.onnx.export(model, args, dynamo=True, custom_translation_table=translation_table())
 
@@ -96,15 +96,18 @@ def translation(record: Record) -> Callable:
 
 
 def _has_form(record: Record) -> bool:
-    """True if ONNX can say the operator: only the last input and the last output may be a list."""
+    """True if ONNX can express the operator: only its last input and last output may be lists."""
     lists = [a.kind == "Tensor[]" for a in record.tensors], [o.is_list for o in record.outputs]
     is_ours = not record.name.startswith("_") and "::" not in record.name
     return is_ours and not any(any(one[:-1]) for one in lists)
 
 
 def translation_table() -> dict[object, Callable]:
-    """For torch.onnx.export(dynamo=True, custom_translation_table=...): the operators that ONNX can
-    say, as PyTorch knows them after `import pto.torch`."""
+    """The table for torch.onnx.export(dynamo=True, custom_translation_table=...).
+
+    It has the operators that ONNX can express, by PyTorch's overloads; it imports pto.torch. Needs
+    onnx and onnxscript.
+    """
     import importlib
 
     import torch

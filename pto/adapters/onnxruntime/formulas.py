@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of standard operators in the tile language, if no single function says them.
+"""Formulas of standard operators in the tile language, where no single function computes them.
 
 Each formula takes the node, for its attributes and constants, and its inputs as traced tensors. The
-caller widens f16 and bf16 to f32 before, and rounds what leaves the kernel.
+caller widens f16 and bf16 to f32 before, and rounds the values that leave the kernel. A formula
+that cannot express a node raises, and ONNX Runtime keeps the node. Thread safety: pure functions.
 """
 
 import functools
@@ -24,12 +25,12 @@ class NotExpressible(Exception):
 
 
 def of(function: Callable) -> Callable:
-    """A function of the language that needs nothing of the node."""
+    """The formula of a function of the language that takes the inputs alone."""
     return lambda node, *tensors: function(*tensors)
 
 
 def joined_by(function: Callable) -> Callable:
-    """A function of two, over any number of inputs."""
+    """The formula that joins any number of inputs by a function of two."""
     return lambda node, *tensors: functools.reduce(function, tensors)
 
 
@@ -74,7 +75,7 @@ def clip(
 
 
 def cast_to(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
-    """x in the element type of the output; to bool: whether it is not zero."""
+    """x in the element type of the output; a bool says whether x is not zero."""
     kind = tile.dtype(node.outputs[0].dtype)
     if kind is x.dtype:
         return x
@@ -149,7 +150,7 @@ def is_infinite(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def expand(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
-    """x repeated up to the constant of input 1, to which it broadcasts both ways."""
+    """x broadcast with the sizes that input 1, a constant, holds."""
     target = [int(n) for n in node.data(1)]
     rank = max(len(target), x.ndim)
     wanted, have = [1] * (rank - len(target)) + target, [1] * (rank - x.ndim) + [*x.shape]
@@ -162,7 +163,7 @@ def expand(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
 
 
 def _axes(node: OnnxNode, place: int) -> list[int]:
-    """The axes of input `place`, in older versions of the attribute."""
+    """The axes that input `place` holds, or, in older versions, the attribute."""
     data = node.data(place)
     return [int(a) for a in (node.get("axes", ()) if data is None else data.reshape(-1))]
 
@@ -189,7 +190,7 @@ def squeeze(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
 
 
 def reduction(function: Callable[[Tensor, tuple[int, ...] | None, bool], Tensor]) -> Callable:
-    """A reduction of the standard: its axes are an attribute or input 1, none means all."""
+    """A reduction of the standard, over the axes of input 1 or of the attribute; none: all axes."""
 
     def build(node: OnnxNode, x: Tensor, *_: Tensor) -> Tensor:
         axes = tuple(_axes(node, 1)) or None
@@ -201,7 +202,7 @@ def reduction(function: Callable[[Tensor, tuple[int, ...] | None, bool], Tensor]
 
 
 def over(function: Callable, before: Callable | None = None, after: Callable | None = None):
-    """function over the axes, of before(x), then `after`."""
+    """Reduces before(x) over the axes by a function, then applies `after`."""
 
     def reduce(x: Tensor, axes: tuple[int, ...] | None, keep: bool) -> Tensor:
         x = x if before is None else before(x)
@@ -224,12 +225,12 @@ def _finite(x: Tensor) -> Tensor:
 
 
 def _from(node: OnnxNode, rank: int, default: int) -> tuple[int, ...]:
-    """The axes from the attribute `axis` on."""
+    """The axes from that of the attribute `axis` to the last."""
     return tuple(range(node.get("axis", default) % max(rank, 1), rank))
 
 
 def _softmax_axes(node: OnnxNode, x: Tensor) -> tuple[int, ...]:
-    """One axis; before version 13 that axis and all behind it."""
+    """The axis of the attribute; before version 13 also all axes behind it."""
     if node.since < 13:
         return _from(node, x.ndim, 1)
     return (node.get("axis", -1) % x.ndim,)
@@ -247,14 +248,14 @@ def log_softmax(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def _of_rank(x: Tensor, y: Tensor) -> Tensor:
-    """y, unless a scale or bias gave it more axes than x has."""
+    """y. Raises NotExpressible where a scale or bias gave y more axes than x has."""
     if y.ndim != x.ndim:
         raise NotExpressible
     return y
 
 
 def layer_norm(node: OnnxNode, x: Tensor, scale: Tensor, bias: Tensor | None = None):
-    """(y, mean, reciprocal of the deviation); the last two where the model uses them."""
+    """(y, mean, reciprocal of the deviation), as many of them as the model uses."""
     first = node.get("axis", -1) % max(x.ndim, 1)
     results = norms.layer_norm(x, first, scale, bias, node.get("epsilon", 1e-5))
     _of_rank(x, results[0])

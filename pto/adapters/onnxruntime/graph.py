@@ -11,8 +11,11 @@ from pto.language.dtypes import numpy_type
 
 @dataclass(frozen=True)
 class OnnxValue:
-    """A tensor between nodes. `dtype` is None where we have none, `shape` where its rank is
-    unknown; a size is an int, the name of a symbol, or None. `data` is that of a small constant."""
+    """A tensor between nodes.
+
+    `dtype` is None for an element type that we lack, `shape` for an unknown rank; a size is an int,
+    the name of a symbol, or None. `data` holds the elements of a small constant.
+    """
 
     name: str
     dtype: str | None
@@ -28,8 +31,10 @@ class OnnxValue:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """One operation. Absent optional inputs and outputs are None; `outer` are the values that its
-    subgraphs read."""
+    """One operation; `place` is its place in the graph, `since` the version of its operator.
+
+    Absent optional inputs and outputs are None; `outer` are the values that its subgraphs read.
+    """
 
     place: int
     name: str
@@ -57,8 +62,10 @@ class OnnxNode:
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """Nodes in topological order; of a fused group also its inputs and outputs by name. `parent`
-    is the type of the node whose body it is, or ""."""
+    """Nodes in topological order; `inputs` and `outputs` name the values of a fused group.
+
+    `parent` is the type of the node whose body the graph is, or "".
+    """
 
     nodes: tuple[OnnxNode, ...]
     parent: str = ""

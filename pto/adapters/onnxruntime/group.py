@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of nodes as one operator of the registry, whose `build` traces them one after another.
 
-Groups that are equal up to names share the operator: the layers of a model, and sessions made
-again. Its name begins with "_", so no framework hears of it.
+Groups that are equal up to names share the operator, as the layers of a model do, and sessions that
+are made again. The operator's name begins with "_", so no framework declares it. Thread safety: any
+thread may plan.
 """
 
 import hashlib
@@ -54,8 +55,11 @@ def _read(nodes: Sequence[OnnxNode]) -> Iterator[OnnxValue]:
 
 
 def build(group: Group, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The outputs of the group, traced. Between its nodes f16 and bf16 stay f32, as in ONNX
-    Runtime's own kernels; an explicit cast rounds."""
+    """Traces the outputs of the group.
+
+    Between its nodes values of f16 and bf16 stay f32, as in ONNX Runtime's own kernels; a Cast
+    rounds.
+    """
     traced = dict(zip((v.name for v in group.inputs), tensors, strict=True))
     trace = tensors[0].trace
     for node in group.nodes:
@@ -117,8 +121,11 @@ class LibraryCall:
 
 
 def call_of(node: OnnxNode) -> LibraryCall | None:
-    """The call that computes a node, or None: the operator does not take these arguments, or
-    gives other element types or ranks than the model says."""
+    """The call of an operator of the library that computes a node.
+
+    None where the operator refuses the arguments, or gives other element types or ranks than the
+    model says.
+    """
     try:
         call = row_of(node).call(node)
         record = Record(operator(call.operator).index)
@@ -156,8 +163,11 @@ def _kinds(members: list[OnnxValue], prepared: Record | None) -> list[tuple[str,
 
 
 def graph_of(group: Group) -> _core.Graph | None:
-    """The group traced for the sizes of the model, or None: the tile language cannot say it, its
-    compiler has no form for it, or it disagrees with the model's element types and ranks."""
+    """The group traced for the sizes of the model.
+
+    None where the tile language cannot express it, the compiler has no form for it, or it gives
+    other element types or ranks than the model says.
+    """
     trace = Trace("group")
     sizes: dict[object, object] = {}
     try:
@@ -187,7 +197,7 @@ def _dims(value: OnnxValue, sizes: dict) -> tuple:
 
 
 def structure(group: Group) -> str:
-    """A text that two groups share exactly if they compute the same of the same inputs."""
+    """A text that is equal for two groups exactly if they compute the same from equal inputs."""
     numbers: dict[str, int] = {}
 
     def about(value: OnnxValue | None, is_fixed: bool = False) -> object:
@@ -236,8 +246,10 @@ def _define(group: Group, key: str) -> Operator:
 
 
 def compile_ahead(made: Operator, group: Group) -> None:
-    """Fills the cache of kernels for the sizes of the model, so that the first call need not wait:
-    a size that the model leaves open is taken not to be 1."""
+    """Compiles the kernel for the sizes of the model, so that the first call does not wait.
+
+    It takes a size that the model leaves open not to be 1.
+    """
     count = itertools.count()
     shapes = [
         tuple(1 if n == 1 else _core.Dim.symbol(next(count)) for n in v.shape) for v in group.inputs

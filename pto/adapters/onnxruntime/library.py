@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapter's prebuilt library: functions for Python, and the callbacks that it makes to Python.
+"""The adapter's prebuilt library: its functions, and the callbacks by which it calls Python.
 
-Thread safety: sessions may be made on several threads; a failure's text belongs to its thread.
+`answer` is the address that the library passes to a callback, valid until the callback returns.
+Errors: RuntimeError where ONNX Runtime refuses what the planner answers. Thread safety: several
+threads may make sessions; a failure's text belongs to its thread.
 """
 
 import ctypes
-import pathlib
 import traceback
 from collections.abc import Callable, Sequence
 
-from pto import _core
+from pto.adapters.build import LIBRARIES
 from pto.errors import Error
 
-PATH = str(pathlib.Path(_core.__file__).parent / "lib" / "libpto_onnxruntime.so")
+PATH = str(LIBRARIES / "libpto_onnxruntime.so")
 _PLANNER = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.POINTER(ctypes.c_char), ctypes.c_int64, ctypes.c_void_p
 )
@@ -59,13 +60,13 @@ def attribute_value(kind: str, value: object) -> AttributeValue:
 
 
 def take(answer: int, places: Sequence[int]) -> None:
-    """The nodes at these places become one kernel."""
+    """Answers plan(): the nodes at these places become one kernel."""
     if _library.pto_onnxruntime_take(ctypes.c_void_p(answer), _integers(places), len(places)):
         raise RuntimeError(f"ONNX Runtime refused the group of nodes {list(places)}")
 
 
 def take_view(answer: int, place: int) -> None:
-    """The node at this place runs as a view."""
+    """Answers plan(): the node at this place runs as a view."""
     if _library.pto_onnxruntime_take_view(ctypes.c_void_p(answer), place):
         raise RuntimeError(f"ONNX Runtime refused the node {place}")
 
@@ -82,7 +83,11 @@ def use(
     attributes: Sequence[AttributeValue],
     outputs: Sequence[int],
 ) -> None:
-    """The group runs operator `index`: the places of each tensor argument, and of the outputs."""
+    """Answers build(): the group runs operator `index`.
+
+    `inputs` are the places of each tensor argument among the group's inputs, `outputs` those of the
+    operator's outputs among the group's.
+    """
     values = (AttributeValue * max(1, len(attributes)))(*attributes)
     counts = _integers([len(places) for places in inputs])
     places = _integers([place for places in inputs for place in places])
@@ -93,8 +98,8 @@ def use(
 
 
 def prepare(answer: int, argument: int, index: int, attributes: Sequence[AttributeValue]) -> None:
-    """Lets operator `index` replace, once, a tensor argument of the group's operator that is a
-    constant of the model."""
+    """Runs operator `index` once on a constant of the model; its result becomes the argument of the
+    group's operator that the constant was."""
     values = (AttributeValue * max(1, len(attributes)))(*attributes)
     failure = _library.pto_onnxruntime_prepare(ctypes.c_void_p(answer), argument, index, values)
     if failure is not None:
@@ -120,6 +125,7 @@ _callbacks: list[Callable] = []  # the library calls them as long as the process
 
 
 def set_planner(plan: Callable[[str, int], None], build: Callable[[str, int], None]) -> None:
-    """Installs what chooses groups, plan(json, answer), and makes their kernels."""
+    """Installs plan(json, answer), which chooses groups, and build(json, answer), which makes the
+    kernel of one; both get the text of describe.hpp."""
     _callbacks[:] = [_callback(plan), _callback(build)]
     _library.pto_onnxruntime_set_planner(*_callbacks)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner: which nodes of a model become which kernels.
+"""The planner decides which nodes of a model become which kernels.
 
-A node that the table serves joins the groups that compute its inputs (graphs/partition.py). What is
-left of a group is one kernel (group.py).
+A node that the table serves joins the groups that compute its inputs (graphs/partition.py). Each
+group becomes one kernel (group.py). Thread safety: any thread may plan.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ INPUTS_MAX, OUTPUTS_MAX, NODES_MAX = 12, 8, 48
 
 
 def fits(nodes: Sequence[OnnxNode]) -> bool:
-    """Says whether these nodes, as one group, are few and have few enough inputs and outputs."""
+    """Says whether a group of these nodes has few enough nodes, inputs and outputs."""
     if len(nodes) > NODES_MAX:
         return False
     group = groups.group_of(nodes, ())

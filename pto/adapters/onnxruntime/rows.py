@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a node is computed: its row of the table, or one made from an operator of the registry.
+"""Finds the row that computes a node: that of the table, or one made from an operator.
 
-Nodes of our own domain, ai.pto, are named after operators, their attributes after arguments.
+Nodes of our own domain, ai.pto, have the names of operators, and their attributes those of
+arguments. Thread safety: any thread may ask.
 """
 
 import functools
@@ -45,7 +46,10 @@ def _own_row(name: str) -> Row | None:
 
 
 def bound(record: Record, tensors: list, attributes: dict) -> list:
-    """All arguments in schema order: tensors in theirs, a list takes the rest of them."""
+    """All arguments of a call in schema order; a list takes the tensors that are left.
+
+    Raises InvalidType for attributes that do not fit.
+    """
     given = iter(tensors)
     values = dict(attributes)
     for argument in record.tensors:

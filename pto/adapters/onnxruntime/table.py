@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of standard operators that the provider takes: one row each.
+"""The table of standard operators that the provider takes, one row each.
 
-A row says for which versions (an operator keeps its meaning from `first` on; `last` is the newest
-version that we know), what it computes in the tile language or which operator of the library does,
-and which inputs must be constants of the model, since they shape the kernel. Element types are
-those for which the formula traces, or the operator has kernels.
+A row gives the versions of the operator (it keeps its meaning from `first` on; `last` is the newest
+that we know), its formula in the tile language or the operator of the library that computes it, and
+the inputs that must be constants of the model, since they shape the kernel. It takes the element
+types for which the formula traces, or the operator has kernels.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,15 @@ from pto.adapters.onnxruntime.graph import OnnxNode
 
 
 class View(IntEnum):
-    """How a node that only changes the shape runs where it is alone, see views.hpp."""
+    """The way in which a node that only changes the shape runs alone, see views.hpp."""
 
     SAME, SHAPE, MATRIX, ADD_AXES, REMOVE_AXES = range(5)
 
 
 @dataclass(frozen=True)
 class Row:
+    """`build` is the formula; `call` makes the LibraryOperator that runs alone in its kernel."""
+
     first: int
     last: int
     build: Callable | None = None  # (node, *tensors) -> tensor or tensors

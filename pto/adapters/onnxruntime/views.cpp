@@ -12,6 +12,7 @@
 #include "pto/adapters/onnxruntime/kernel.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
+#include "pto/base/text.hpp"
 
 namespace pto::ort {
 namespace {
@@ -30,12 +31,6 @@ std::deque<ViewRow>& view_rows() {
 
 int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-std::string text(const Shape& shape) {
-  std::string result = "[";
-  for (const int64_t size : shape) result += (result.size() > 1 ? ", " : "") + std::to_string(size);
-  return result + "]";
 }
 
 struct Given {
@@ -93,7 +88,7 @@ class ViewKernel : public KernelImplementation {
   }
 
   [[noreturn]] void refuse(const Shape& from, const Shape& to) const {
-    fail({row_.type + ": the shape " + text(from) + " does not become " + text(to),
+    fail({row_.type + ": the shape " + pto::text(from) + " does not become " + pto::text(to),
           "both must have the same number of elements", "correct the shape"});
   }
 

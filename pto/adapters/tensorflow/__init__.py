@@ -4,9 +4,10 @@
     import tensorflow as tf, pto.tensorflow
     pto.tensorflow.gelu(x, approximate="tanh")
 
-Loading it registers definition, shape function, CPU kernel and gradient of all operators, those
-that are defined later included; a saved model that uses them needs this import alone. It is built
-for the installed TensorFlow: `python -m pto adapters build tensorflow`.
+Importing it registers definition, shape function, CPU kernel and gradient of all operators, also of
+those that are defined later; a saved model that uses them needs only this import. `python -m pto
+adapters build tensorflow` builds it for the installed TensorFlow; before that an import warns, and
+a use raises Failure. Thread safety: any thread may call.
 """
 
 import ctypes
@@ -112,8 +113,10 @@ def describe() -> str:
 
 
 def _load_xla() -> ctypes.CDLL | None:
-    """The part for jit_compile=True, where it was built; XLA gets the handler of all operators,
-    which is prebuilt, since JAX uses it too."""
+    """The part for jit_compile=True, or None where it is not built.
+
+    It gives XLA the handler of all operators, which is the prebuilt one of JAX.
+    """
     handler = adapter_libraries.LIBRARIES / "libpto_jax.so"
     library = _load(build.XLA) if handler.exists() else None
     if library is not None:

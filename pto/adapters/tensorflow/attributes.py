@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes and element types as TensorFlow's nodes carry them; attributes.hpp reads them."""
+"""Attributes and element types as TensorFlow's nodes carry them; attributes.hpp reads them.
+
+Encoders raise TypeError or ValueError. Thread safety: pure functions.
+"""
 
 import operator
 from collections.abc import Callable
@@ -17,7 +20,7 @@ _WANTED = {"float": "a real number", "bool": "True or False", "str": "a string",
 
 
 def real(value: Any) -> str:
-    """A real number as text of all its bits: TensorFlow's float attributes have 32."""
+    """A real number as text, which keeps 64 bits; TensorFlow's float attributes have 32."""
     return repr(float(value))
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions: pto.tensorflow.NAME, with the signature of the schema.
 
-Each is a few lines of Python made for its signature, as TensorFlow's own operators are, since a
-general function would spend more on its arguments than TensorFlow does on the call.
+Each is a few lines of Python made for its signature, as TensorFlow's own operators are: a general
+function would spend more time on its arguments than TensorFlow does on the call. Errors are
+TensorFlow's, with our texts. Thread safety: any thread may call.
 """
 
 import keyword
@@ -56,7 +57,7 @@ class _Source:
         return node.emit(groups, encoded, name)
 
     def recover(self, error: Exception, values: tuple, name: str | None) -> Any:
-        """After an error of the fast path: goes the other way, or says better what was wrong."""
+        """After an error of the fast path makes the call by general(), or names what is wrong."""
         if isinstance(error, core._NotOkStatusException):
             self.check(values)
             ops.raise_from_not_ok_status(error, name)
@@ -113,7 +114,7 @@ class _Source:
         return [(name, encoded[name]) for name in names]
 
     def short(self, inputs: str) -> str:
-        """A call with the defaults of all attributes says nothing of them."""
+        """The statement that calls without attributes where all have their defaults."""
         node = self.node
         if not node.attributes or not all(a.has_default for a in node.attributes):
             return "pass"

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients: the rule of each operator for TensorFlow, from what the registry says of it."""
+"""Gradients: each operator's rule for TensorFlow, made from its record in the registry.
+
+Errors: LookupError for an operator without gradient, as TensorFlow's own; InvalidValue for a tensor
+by which it has none. Thread safety: any thread.
+"""
 
 from typing import Any
 
@@ -33,8 +37,8 @@ def _counts(op: Any, arguments: Any) -> tuple[int, ...]:
 
 
 class Rule:
-    """The gradient of one operator: from a node and the gradients of its outputs to those of its
-    inputs."""
+    """The gradient of one operator; a call takes a node and the gradients of its outputs, and
+    returns those of its inputs, None where they are not asked for."""
 
     def __init__(self, node: TensorFlowNode):
         self.node = node

@@ -4,7 +4,8 @@
 //     operator_name(softmax) == "Pto_softmax";
 //
 // TensorFlow wants names that begin with a lower-case letter; another one becomes argument_3.
-// Invariant: Python reads these names from the definition, so the rules stand here alone.
+// Invariant: Python reads the names of inputs and attributes from the definition; node.py knows
+// only the prefix Pto_ and the letters T, M and N of the attributes for types and counts.
 // Thread safety: pure functions.
 #pragma once
 

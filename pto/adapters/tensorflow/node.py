@@ -70,8 +70,12 @@ class TensorFlowNode:
         ]  # fmt: skip
 
     def groups(self, values: list[Any]) -> list[Tensors]:
-        """The tensors of each tensor argument, of one element type for each type variable: that of
-        its first tensor, else of its first array; TensorFlow converts the rest to it."""
+        """The tensors of each tensor argument, one element type for each type variable.
+
+        The type is that of the variable's first tensor, else of its first array; TensorFlow
+        converts Python's values to it. Raises InvalidArgumentError for other types and for sparse
+        tensors.
+        """
         groups = []
         for argument, value in zip(self.tensors, values, strict=True):
             if argument.kind == "Tensor[]":
@@ -137,8 +141,11 @@ class TensorFlowNode:
         name: str | None = None,
         counts: list[int] | None = None,
     ) -> Any:
-        """Runs the operator, or adds it to the graph under construction. The result: a tensor, a
-        list of them, or a tuple of these; `counts` says how many tensors each output has."""
+        """Runs the operator, or adds it to the graph under construction.
+
+        Returns a tensor, a list of them, or a tuple of these; `counts` has the number of tensors of
+        each output.
+        """
         attributes = {**self._types_and_counts(groups), **attributes}
         inputs = [tensor for group in groups for tensor in group]
         counts = counts or self._count_outputs(groups, attributes)

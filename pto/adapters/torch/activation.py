@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes PyTorch's PrivateUse1 backend the npu device, once per process."""
+"""Makes PyTorch's PrivateUse1 backend the npu device, once per process.
+
+Thread safety: as of an import; one thread activates.
+"""
 
 import ctypes
 import importlib.util
@@ -24,7 +27,7 @@ def obstacle() -> str | None:
 
 
 def _is_foreign(name: str) -> bool:
-    """True if a module of this name is there that is not ours (compat/ has one for programs)."""
+    """True if another package than compat/ has a module of this name."""
     found = sys.modules.get(name) or importlib.util.find_spec(name)
     place = getattr(found, "__file__", None) or getattr(found, "origin", None)
     return found is not None and not str(place).startswith(build_config.compat_dir())
@@ -65,7 +68,10 @@ def activate() -> None:
 
 
 def activate_if_possible() -> None:
-    """Makes the device where it is built and no other backend has its place."""
+    """Makes the device where it is built and no other backend has its place.
+
+    Raises Failure for a damaged library.
+    """
     if obstacle() is None and adapter_libraries.built(build.NPU) is not None:
         activate()
 

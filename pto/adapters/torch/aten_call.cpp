@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AtenCall: a call of one overload of ATen from Python that skips what an earlier call like it did.
+// AtenCall: a call of one overload of ATen from Python that skips the checks of an earlier call
+// like it.
 //
 //     call = pto_torch_aten_call("aten::add", "out", learn, fail, is_plain)
 //     call(x, y, out=z)            # what torch.ops.aten.add.out(x, y, out=z) does and returns

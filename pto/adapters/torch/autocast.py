@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Autocast of operators through Python, where autocast.cpp was not built: the same rules."""
+"""Autocast of operators in Python, for where autocast.cpp is not built, by the same rules."""
 
 import functools
 from typing import Any

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients through Python, where node.cpp was not built: the same rules, slower calls."""
+"""Gradients in Python, for where node.cpp is not built: the same rules, slower calls.
+
+Errors: InvalidValue where a gradient is asked for that does not exist. Thread safety: any thread.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -37,7 +40,7 @@ def _refuse_keywords(record: Record) -> NoReturn:
 
 
 class _Rules:
-    """PyTorch calls `setup` in the forward call and `backward` in the backward call."""
+    """The two functions of an operator that PyTorch calls: `setup` forward, `backward` backward."""
 
     def __init__(self, record: Record):
         self.record = record

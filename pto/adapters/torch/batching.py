@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.vmap: makes one call with the batch in front if that is the same, else one call a row.
+"""torch.vmap makes one call with the batch in front where that is the same, else one call a row.
 
-The traced operator proves that it is the same (adapters/batch.py), once for each set of ranks,
+adapters/batch.py proves from the traced operator that it is the same, once for each set of ranks,
 types and attributes. Thread safety: rules may run on any thread.
 """
 
@@ -30,7 +30,11 @@ class _Proof:
 
 
 class BatchingRule:
-    """vmap of one operator; keeps what it has found out."""
+    """vmap of one operator; it keeps its proofs.
+
+    Raises InvalidValue for an operator whose result has a size that only the run tells, and for a
+    tensor that all rows would replace.
+    """
 
     def __init__(self, record: Record):
         self.record = record

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds what `python -m pto adapters build torch` builds: C++ gradients and autocast, the npu,
-calls that go straight to a kernel, and ATen's calls for C++.
+"""Builds the parts of `python -m pto adapters build torch`: gradients and autocast in C++, the npu
+device, calls that go straight to a kernel, and ATen's calls for C++.
 
-It takes a minute on two cores.
+They take a minute on two cores. Errors: Failure where the compiler fails or is missing.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ import sysconfig
 import torch
 from pto.adapters import build as library
 from pto.errors import Failure
+from pto.whole_files import write_whole
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _HOME = pathlib.Path(torch.__file__).parent
@@ -76,19 +77,20 @@ def aten() -> library.Part:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Writes a file unless it has this text; others see it whole or not at all."""
+    """Replaces a file unless it has this text."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(f".{os.getpid()}")
-    new.write_text(text)
-    new.replace(path)
+    write_whole(path, [text.encode()])
 
 
 def build_aten(force: bool = False) -> pathlib.Path:
-    """Builds the part for C++ programs, and links it where pto/aten.hpp looks for it: under the
-    build id of PyTorch's library. Writes pto/aten/functions.hpp and the classes of compat/infini
-    beside it."""
+    """Builds the part for C++ programs and returns the link to it that pto/aten.hpp looks for,
+    named
+    by the build id of PyTorch's library.
+
+    It also writes pto/aten/functions.hpp and the classes of compat/infini.
+    """
     from pto.adapters.torch.aten.generate import functions_text
     from pto.aten import infini_headers
 
@@ -110,7 +112,7 @@ def _include_folder() -> pathlib.Path:
 
 
 def aten_include() -> pathlib.Path:
-    """The include folder of what is written for the installed PyTorch; Failure without it."""
+    """The include folder of the headers written for the installed PyTorch; Failure without them."""
     folder = _include_folder()
     missing = [one for one in (_FUNCTIONS, "infini/ops.h") if not (folder / one).exists()]
     if missing:
@@ -133,9 +135,9 @@ def built() -> pathlib.Path | None:
 
 
 def build(force: bool = False) -> pathlib.Path:
-    """Builds all unless they are there; raises Failure where that cannot be done.
+    """Builds all parts unless they are there, and returns their folder.
 
-    Direct calls need Python's headers, which not every installation has: they are left out then.
+    It leaves out direct calls where Python's headers are not installed.
     """
     library.build(NODE, force)
     if pathlib.Path(_PYTHON, "Python.h").exists():

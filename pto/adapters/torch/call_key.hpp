@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of calls: one with the key of an earlier call skips what that did.
+// Keys of calls: a call with the key of an earlier one skips the work that the earlier one did.
 //
 //     CallKey key;
 //     add_layout(tensor, key);
@@ -35,7 +35,7 @@ class Kept {
  public:
   static constexpr size_t kMost = 32;
 
-  // The value of an equal key, which lives until the next keep() or clear(); null: there is none.
+  // Returns the value of an equal key, which lives until the next keep() or clear(), or null.
   Value* find(const CallKey& key) {
     const auto found = std::find_if(all_.begin(), all_.end(),
                                     [&key](const auto& one) { return one.first == key; });

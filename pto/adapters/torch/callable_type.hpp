@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python type of a C++ object that is called.
+// callable_type() makes the Python type of a C++ object that Python calls.
 //
 //     PyTypeObject* type = callable_type<DirectCall>("pto.DirectCall", &call);   // null: an error
 //

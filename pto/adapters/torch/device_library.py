@@ -7,6 +7,6 @@ loaded: ctypes.CDLL | None = None
 
 
 def functions() -> ctypes.CDLL:
-    """The C functions of the device."""
+    """The C functions of the device (npu/load.cpp), which has to be active."""
     assert loaded is not None
     return loaded

@@ -5,8 +5,9 @@ An operator of PyTorch, and each of its overloads, is an object whose class has 
 `__call__`. Ours get a class of their own, which differs only in that. Where the library is not
 built they keep PyTorch's.
 
-Overloads of pto.aten get theirs from aten_call.cpp in the same way.
-The library also tells who owns a tensor (object_owner.cpp), for the constants of jitted functions.
+Overloads of pto.aten get theirs from aten_call.cpp in the same way, fronts their runner from
+aten_front.cpp. The library also tells who owns a tensor (object_owner.cpp), for the constants of
+jitted functions. Thread safety: any thread may call.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record
 from pto.adapters.torch import build
 from pto.adapters.torch.record import packet
-from pto.adapters.torch_threads import library
+from pto.adapters.torch_threads import address_of
 
 _library = adapter_libraries.load(build.DIRECT)
 if _library is not None:
@@ -27,7 +28,7 @@ if _library is not None:
 
 
 def knows_owners() -> bool:
-    """Whether the owner of a tensor is known, without whom no constant of a call is packed."""
+    """Whether a tensor's owner can be found; without owners no constant of a call is packed."""
     return _library is not None
 
 
@@ -35,10 +36,7 @@ def _direct_call(original: Any, index: int) -> Any:
     function = ctypes.PyDLL("", handle=_library._handle).pto_torch_direct_call
     function.argtypes = [ctypes.py_object, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
     function.restype = ctypes.py_object
-    addresses = [library().pto_torch_run_address, library().pto_torch_plain_address]
-    for address in addresses:
-        address.restype = ctypes.c_void_p
-    return function(original, index, *(address() for address in addresses))
+    return function(original, index, address_of("run"), address_of("plain"))
 
 
 def aten_call(name: str, overload: str, learn: Callable, fail: Callable) -> Any:
@@ -48,14 +46,7 @@ def aten_call(name: str, overload: str, learn: Callable, fail: Callable) -> Any:
     function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_call
     function.argtypes = [ctypes.c_char_p] * 2 + [ctypes.py_object] * 2 + [ctypes.c_void_p]
     function.restype = ctypes.py_object
-    return function(name.encode(), overload.encode(), learn, fail, _is_plain())
-
-
-def _is_plain() -> int:
-    """The address of eager.cpp's is_plain()."""
-    address = library().pto_torch_plain_address
-    address.restype = ctypes.c_void_p
-    return address()
+    return function(name.encode(), overload.encode(), learn, fail, address_of("plain"))
 
 
 def aten_runner(run: Callable) -> int | None:
@@ -64,7 +55,7 @@ def aten_runner(run: Callable) -> int | None:
         return None
     function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_runner
     function.argtypes, function.restype = [ctypes.py_object, ctypes.c_void_p], ctypes.c_void_p
-    return function(run, _is_plain())
+    return function(run, address_of("plain"))
 
 
 def forget_fronts() -> None:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// error_text(): the border of functions that Python calls to register operators; it turns an
-// exception into text.
+// error_text() runs a function that Python calls to register operators, and turns its exception
+// into text.
 //
 //     return error_text([&] { register_operator(index); });   // null, or what the exception says
 //

@@ -29,6 +29,8 @@ int torch_threads();
 // Says whether PyTorch's pool runs the blocks.
 bool uses_host_pool();
 
+// While it lives, launches of this thread use as many threads as PyTorch is set to, and its pool
+// where uses_host_pool().
 class HostThreads {
  public:
   HostThreads() : limit_(torch_threads()) {

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake kernels: shapes and dtypes of an operator's outputs without data, sizes symbolic or not."""
+"""Fake kernels: shapes and dtypes of an operator's outputs without data, for symbolic sizes too.
+
+Errors: InvalidType and InvalidValue with the texts of the kernels. Thread safety: any thread.
+"""
 
 import atexit
 from typing import Any
@@ -17,7 +20,7 @@ _TEXT = "{}\n  why: {}\n  fix: {}"
 
 
 class Symbolic(SymbolicSizes):
-    """SymInts; one is 1 only where PyTorch knows that."""
+    """Decides on SymInts; a SymInt counts as 1 only where PyTorch knows that it is."""
 
     min = staticmethod(torch.sym_min)
     max = staticmethod(torch.sym_max)
@@ -38,7 +41,7 @@ def _is_one(size: Any) -> bool:
 
 
 class FakeKernel:
-    """The fake kernel of one operator; keeps the shapes that it has asked for."""
+    """The fake kernel of one operator; it keeps the shapes that it asked the registry for."""
 
     def __init__(self, record: Record):
         self.record = record
@@ -156,7 +159,7 @@ def _tensors(values: list[Any]) -> list[torch.Tensor]:
 
 
 def _of_unknown_rows(kind: str, shape: tuple) -> tuple[str, tuple]:
-    """The first size as one that only a run knows; its bound is a hint where it is a number."""
+    """The output with a first size that only the run tells, at most its bound if that is an int."""
     most = shape[0] if isinstance(shape[0], int) else None
     size = torch.library.get_ctx().new_dynamic_size(min=0, max=most)
     return kind, (size, *shape[1:])

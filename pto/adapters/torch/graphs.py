@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile and jitted functions: a call is one node of the graph that Dynamo makes.
 
-Dynamo cannot look into a callable of C++. It runs it on fake tensors, where a jitted function is
-its operator of PyTorch; AOTAutograd and Inductor then see the operator. Source: what
-torch._dynamo.nonstrict_trace of 2.13 does for a Python function.
+Dynamo cannot look into a callable of C++. It runs the callable on fake tensors, where a jitted
+function calls its operator of PyTorch; AOTAutograd and Inductor then see the operator. Source:
+torch._dynamo.nonstrict_trace of 2.13, which does this for Python functions.
 """
 
 import weakref

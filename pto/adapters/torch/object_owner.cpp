@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells packed weights who owns the tensors of a call from Python, as of a jitted function.
+// Tells packed weights who owns the tensors of calls from Python, as those of jitted functions.
 // Thread safety: any thread that holds Python's lock.
 #include <torch/csrc/autograd/python_variable.h>
 

@@ -3,9 +3,9 @@
 
     y = on_device.call(function, (x, 2.0), {})     # x and y lie on the npu
 
-The function gets CPU tensors over the same memory, so what it writes is written. It is the CPU
-kernel of an operator, which the device calls as every other one that it has no kernel for: once
-what is queued on the stream has run. Tensors of the result that are arguments come back as these.
+The function gets CPU tensors over the same memory, so it writes into the npu tensors. It runs as
+the CPU kernel of an operator without npu kernel does: after everything that is queued on the
+stream. Results that are arguments come back as the caller's npu tensors.
 
 Invariant: `_waiting` holds a call until it has run.
 Thread safety: any thread may call.
@@ -34,7 +34,7 @@ class _Call:
                      torch._C._dispatch_tls_local_exclude_set())  # fmt: skip
 
     def run(self, aliases: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Runs as the caller would: PyTorch's own settings of a kernel would look like a mode."""
+        """Runs under the caller's dispatch keys: those of a kernel would look like a mode."""
         rest = iter(aliases)
         args = [next(rest) if is_tensor(one) else one for one in self.args]
         kwargs = {name: next(rest) if is_tensor(one) else one for name, one in self.kwargs.items()}
@@ -57,7 +57,7 @@ def takes(values: list) -> bool:
 
 
 def call(function: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The result of the function; raises what it raises."""
+    """The result of the function, with tensors on the npu; raises what the function raises."""
     number, waiting = next(_numbers), _Call(function, args, kwargs)
     _waiting[number] = waiting
     try:

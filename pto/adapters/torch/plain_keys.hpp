@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a tensor lies in memory of the processor, and nothing but gradients may be asked of it.
+// has_plain_keys() says whether a tensor lies in the processor's memory and is no subclass, wrapper
+// or lazy conjugate: at most autograd and autocast see its calls.
 // Thread safety: pure function.
 #pragma once
 

@@ -5,8 +5,8 @@
     weight, scale, zero = pto.torch.int4_from_torch(packed, scales_and_zeros, group=64)
     torch.ops.pto.linear_int4(x, weight, scale, zero, group=64)
 
-PyTorch's layout depends on the CPU, so its own product with an identity matrix reads it: exact.
-Thread safety: a pure function.
+PyTorch's layout depends on the CPU, so PyTorch's own product with an identity matrix reads it,
+which is exact. Thread safety: a pure function.
 """
 
 import torch
@@ -18,12 +18,16 @@ ROWS = 256  # of the identity matrix at once
 def int4_from_torch(
     packed: torch.Tensor, scales_and_zeros: torch.Tensor, group: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(weight, scale, zero) of linear_int4 for what _weight_int4pack_mm_for_cpu takes.
+    """(weight, scale, zero) of linear_int4 for the arguments of _weight_int4pack_mm_for_cpu.
 
-    PyTorch's numbers 0 .. 15 count as (number - 8) * scale + zero, so they become -8 .. 7.
+    `packed` is [outputs, inputs / 2], `scales_and_zeros` [inputs / group, outputs, 2]. PyTorch's
+    numbers 0 .. 15 stand for (number - 8) * scale + zero, so they become -8 .. 7. Raises
+    InvalidValue for shapes that do not fit the group.
     """
-    groups, outputs = scales_and_zeros.shape[0], packed.shape[0]
-    depth = packed.shape[-1] * 2
+    has_axes = packed.ndim == 2 and scales_and_zeros.ndim == 3
+    groups, outputs, depth = -1, -1, -1
+    if has_axes:
+        groups, outputs, depth = scales_and_zeros.shape[0], packed.shape[0], packed.shape[1] * 2
     if scales_and_zeros.shape != (groups, outputs, 2) or groups * group != depth:
         raise InvalidValue(
             f"int4_from_torch: packed is {list(packed.shape)} and scales_and_zeros "

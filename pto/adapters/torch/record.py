@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spells records as PyTorch does: its element types, and the schema of its operator."""
+"""Spells records as PyTorch does: its element types, and the schema of its operator.
+
+Thread safety: pure functions.
+"""
 
 from typing import Any
 
@@ -13,7 +16,7 @@ DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def qualified_name(record: Record) -> str:
-    """The operator's name in PyTorch: "pto::gelu", or what is in a space of its own as it is."""
+    """The operator's name in PyTorch: "pto::gelu"; one with a namespace keeps its name."""
     return record.name if "::" in record.name else f"pto::{record.name}"
 
 
@@ -34,16 +37,16 @@ def _local_name(record: Record) -> str:
 
 
 def _floats(record: Record) -> dict[int, str]:
-    """By place the types of real numbers: for PyTorch a Scalar of ours is a float too."""
+    """By place, PyTorch's types of arguments that are real numbers, our Scalars included."""
     floats = ((i, a) for i, a in enumerate(record.arguments) if a.kind == "float")
     return {i: "float?" if a.optional else "float" for i, a in floats}
 
 
 def torch_schema(record: Record) -> str:
-    """The schema for PyTorch, where few mutable arguments are returned.
+    """The schema for PyTorch, which returns no mutable argument but for one case.
 
-    Functionalisation refuses operators that return an argument which they change, but for one that
-    returns its first (with the tag `inplace`).
+    PyTorch's functionalisation refuses operators that return an argument which they change, except
+    one that returns its first (with the tag `inplace`).
     """
     returned = [o for o in record.outputs[: record.n_returns] if o.replaces < 0]
     returns = ["Tensor[]" if o.is_list else "Tensor" for o in returned]
@@ -53,10 +56,10 @@ def torch_schema(record: Record) -> str:
 
 
 def out_names(record: Record) -> list[str]:
-    """The arguments of the overload `out` that name tensors for the results; [] without it.
+    """The names of the arguments of the overload `out` that take the results; [] without it.
 
-    Operators that replace an argument, return a list or a result whose size nobody knows before,
-    take no single tensor, or are gradients have no such overload.
+    An operator has no such overload if it replaces an argument, returns a list or a result whose
+    size only the run tells, takes no single tensor, or is a gradient.
     """
     if not any(a.text == "Tensor" for a in record.arguments):
         return []

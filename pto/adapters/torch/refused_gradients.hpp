@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refused gradients: what node.cpp says where a gradient is asked for that does not exist.
+// Refused gradients: the errors of node.cpp where a gradient is asked for that does not exist.
 //
 //     throw std::runtime_error(without_gradient("top_k", "x", ""));
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight owner: who owns a tensor's memory, and how often PyTorch saw it written. A storage and a
-// version counter are no part of PyTorch's stable interface.
+// weight_owner() tells who owns a tensor's memory, and how often PyTorch saw it written; false for
+// a tensor without storage. PyTorch's stable interface has neither storages nor version counters,
+// so this is built for one PyTorch.
 //
 //     pto_weight_owner owner;
 //     const bool is_known = pto::torch_adapter::weight_owner(tensor, &owner);

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of our rows: what an overload of ATen is in the tile language, a file a family.
+"""The table of our rows: overloads of ATen as formulas of the tile language, one file a family.
 
-It is the only table of ATen's overloads; rows.py says what a row is, tests/test_aten_rows.py holds
-each to its distance from ATen. `ALIASES` names the operators that PyTorch has under several names,
-`LEFT` the pointwise names of the required list that have no row.
+rows.py says what a row is; tests/test_aten_rows.py holds each row to its distance from ATen.
+adapters/torch/compile has rows beside these for graphs of torch.compile. `ALIASES` names the
+operators that PyTorch has under several names, `LEFT` the pointwise names of the required list that
+have no row.
 """
 
 from pto.aten.rows import ROWS, Row

@@ -2,6 +2,7 @@
 """Rows of activations, element by element."""
 
 from pto import language as tile
+from pto.aten.records import library
 from pto.aten.rows import NUMBERS, row
 from pto.formulas import activations as f
 
@@ -81,7 +82,15 @@ def prelu(self, weight):
     return tile.leaky_relu(self, weight)
 
 
-@row("glu", ulp=4, in_place=False)
+def _unless_halved(values):
+    shape, dim = library().shape(values["self"]), values.get("dim", -1)
+    if not -len(shape) <= dim < len(shape):
+        return f"self has {len(shape)} axes, none of which is {dim}"
+    size = shape[dim]
+    return "its axis has no two halves" if isinstance(size, int) and size % 2 else None
+
+
+@row("glu", ulp=4, in_place=False, unless=_unless_halved)
 def glu(self, dim=-1):
     half = self.shape[dim] // 2
     axis = dim % self.ndim

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that PyTorch has under several names, and names that have no row, with the reason.
 
-A row of the first name serves the overloads of the other ones that have the same variant.
+ALIASES maps a name to the name whose rows also serve its overloads of the same variant.
 """
 
 from dataclasses import replace
@@ -41,6 +41,7 @@ LEFT = {
 
 
 def add_aliases(rows: dict[str, Row]) -> None:
+    """Adds to a table of rows those of all aliases."""
     for alias, name in ALIASES.items():
         for overload, one in list(rows.items()):
             first, _, variant = overload.partition(".")

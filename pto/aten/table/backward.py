@@ -9,6 +9,7 @@ from pto import language as tile
 from pto.aten.records import library
 from pto.aten.rows import FLOATS, row
 from pto.aten.table.norms import _unless_shaped
+from pto.aten.table.sizes import unequal
 from pto.formulas import gradients as f
 from pto.ops.activation import gelu_slope, silu_slope
 
@@ -107,8 +108,13 @@ def mse_loss_backward(grad_output, self, target, reduction):
 
 def _unless_type(values):
     given = str(values["input_dtype"]).removeprefix("torch.")
-    same = given == library().dense_type(values["output"])
-    return None if same else f"its result is {given}"
+    if given != library().dense_type(values["output"]):
+        return f"its result is {given}"
+    rank = len(library().shape(values["output"]))
+    if len(library().shape(values["grad_output"])) != rank:
+        return "grad_output and output have not one rank"
+    pairs = [(("grad_output", axis), ("output", axis)) for axis in range(rank)]
+    return unequal(values, *pairs)
 
 
 def _softmax_sample(tensor, rows, columns):
@@ -159,8 +165,10 @@ def layer_norm_backward(grad_out, input, first, mean, rstd, weight):
 def _unless_counted(values):
     if values["scale_grad_by_freq"] or values["padding_idx"] >= 0:
         return "it has no formula for padding_idx and scale_grad_by_freq"
-    is_plain = len(library().shape(values["indices"])) == 1
-    return None if is_plain else "indices is no vector"
+    ranks = [len(library().shape(values[name])) for name in ("indices", "grad_output")]
+    if ranks != [1, 2]:
+        return "indices is no vector, or grad_output no matrix"
+    return unequal(values, (("grad_output", 0), ("indices", 0)))
 
 
 def _embedding_sample(tensor, rows, columns):

@@ -30,7 +30,7 @@ def fill(self, value):
 
 
 def _unless_alike(values):
-    """Falls through to ATen for an empty list and for tensors of other ranks, as legacy ones."""
+    """Leaves to ATen an empty list, and tensors of several ranks, of which it skips empty ones."""
     ranks = {len(library().shape(one)) for one in values["tensors"]}
     return None if len(ranks) == 1 and 0 not in ranks else "its tensors are of several ranks"
 
@@ -87,7 +87,7 @@ def index_select(self, dim, index):
 
 
 def _topk_sample(tensor, rows, columns):
-    """The largest elements of a row are apart: ATen has equal ones in any order."""
+    """Largest elements that differ: ATen returns equal ones in any order."""
     x = tensor(rows, columns)
     x[:, 3:15:3] = np.arange(100, 104)
     return {"self": x, "k": 4}
@@ -117,6 +117,13 @@ def triu(self, diagonal=0):
     return tile.triu(self, diagonal)
 
 
-@row("flip", types=NUMBERS, **_EXACT, sample=lambda t, m, n: {"self": t(m, n), "dims": [-1]})
+def _unless_repeated(values):
+    rank = max(1, len(library().shape(values["self"])))
+    axes = {axis % rank for axis in values["dims"]}
+    return None if len(axes) == len(values["dims"]) else "an axis is named twice"
+
+
+@row("flip", types=NUMBERS, **_EXACT, unless=_unless_repeated,
+     sample=lambda t, m, n: {"self": t(m, n), "dims": [-1]})  # fmt: skip
 def flip(self, dims):
     return tile.flip(self, dims)

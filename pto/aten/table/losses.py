@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of losses: of each element, their mean or their sum, as `reduction` says (0, 1, 2)."""
+"""Rows of losses: each element's, the mean or the sum, for a `reduction` of 0, 1 or 2."""
 
 from typing import Any
 
 from pto import language as tile
+from pto.aten.records import library
 from pto.aten.rows import row
+from pto.aten.table.sizes import grows
 
 _SUM: dict[str, Any] = {"is_sum": True, "ulp": 8, "in_place": False}
 
@@ -32,6 +34,12 @@ def huber_loss(self, target, reduction=1, delta=1.0):
     return _reduced(tile.where(apart <= delta, 0.5 * apart * apart, beyond), reduction)
 
 
-@row("soft_margin_loss", types=("float32", "bfloat16", "float64"), **_SUM)  # f16 overflows in ATen
+def _unless_larger(values):
+    is_larger = grows(values["target"], library().shape(values["self"]))
+    return "target is larger than self" if is_larger else None
+
+
+@row("soft_margin_loss", types=("float32", "bfloat16", "float64"),  # f16 overflows in ATen
+     unless=_unless_larger, **_SUM)  # fmt: skip
 def soft_margin_loss(self, target, reduction=1):
     return _reduced(tile.log1p(tile.exp(-target * self)), reduction)

@@ -40,7 +40,7 @@ def log_softmax(self, dim):
 
 
 def _unless_shaped(values):
-    """Falls through to ATen, which says what is wrong, where weight or bias do not fit."""
+    """Leaves to ATen, which says what is wrong, a weight or bias of another shape."""
     wanted = tuple(values["normalized_shape"])
     shapes = [library().shape(values["input"])[-len(wanted) :]]
     shapes += [library().shape(values[n]) for n in ("weight", "bias") if values.get(n) is not None]

@@ -7,18 +7,26 @@ from pto import language as tile
 from pto import ops
 from pto.aten.records import library
 from pto.aten.rows import row
+from pto.aten.table.sizes import grows, unequal
 
 _SUM: dict[str, Any] = {"is_sum": True, "ulp": 32, "in_place": False}
 
 
-def _unless_ranks(**ranks: int) -> Any:
-    """Falls through to ATen, which says what is wrong, where a tensor has another rank."""
+def _unless_sized(*pairs: Any, result: Any = None, **ranks: int) -> Any:
+    """Leaves to ATen, which says what is wrong, tensors of other ranks or of sizes that differ.
+
+    `pairs` are axes of one size; `result` names the axes whose sizes self is expanded to.
+    """
 
     def unless(values):  # type: ignore[no-untyped-def]
         for name, rank in ranks.items():
             if len(library().shape(values[name])) != rank:
                 return f"{name} has not {rank} axes"
-        return "beta is 0: self is not read" if values.get("beta", 1) == 0 else None
+        if values.get("beta", 1) == 0:
+            return "beta is 0: self is not read"
+        if result and grows(values["self"], [library().shape(values[n])[i] for n, i in result]):
+            return "self is larger than the product"
+        return unequal(values, *pairs)
 
     return unless
 
@@ -31,13 +39,8 @@ def _matrices(first, second):
     return sample
 
 
-@row(
-    "mm",
-    **_SUM,
-    factors=("self", "mat2"),
-    unless=_unless_ranks(self=2, mat2=2),
-    sample=_matrices("self", "mat2"),
-)
+@row("mm", **_SUM, factors=("self", "mat2"), unless=_unless_sized(self=2, mat2=2),
+     sample=_matrices("self", "mat2"))  # fmt: skip
 def mm(self, mat2, out=None):
     return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
 
@@ -50,13 +53,8 @@ def _batches(first, second):
     return sample
 
 
-@row(
-    "bmm",
-    **_SUM,
-    factors=("self", "mat2"),
-    unless=_unless_ranks(self=3, mat2=3),
-    sample=_batches("self", "mat2"),
-)
+@row("bmm", **_SUM, factors=("self", "mat2"), sample=_batches("self", "mat2"),
+     unless=_unless_sized((("self", 0), ("mat2", 0)), self=3, mat2=3))  # fmt: skip
 def bmm(self, mat2, out=None):
     return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
 
@@ -66,7 +64,7 @@ def _addmm(tensor, rows, columns):
     return {"self": tensor(*made["mat1"].shape), **made}
 
 
-@row("addmm", **_SUM, factors=("mat1", "mat2"), unless=_unless_ranks(mat1=2, mat2=2), sample=_addmm)
+@row("addmm", **_SUM, factors=("mat1", "mat2"), unless=_unless_sized(mat1=2, mat2=2), sample=_addmm)
 def addmm(self, mat1, mat2, beta=1, alpha=1, out=None):
     place = {} if out is None else {"out": out}
     return ops.gemm(mat1, mat2, self, alpha=float(alpha), beta=float(beta), **place)
@@ -77,36 +75,35 @@ def _baddbmm(tensor, rows, columns):
     return {"self": tensor(*made["batch1"].shape), **made}
 
 
-@row(
-    "baddbmm",
-    **_SUM,
-    factors=("batch1", "batch2"),
-    unless=_unless_ranks(self=3, batch1=3, batch2=3),
-    sample=_baddbmm,
-)
+@row("baddbmm", **_SUM, factors=("batch1", "batch2"), sample=_baddbmm,
+     unless=_unless_sized((("batch1", 0), ("batch2", 0)), self=3, batch1=3, batch2=3,
+                          result=(("batch1", 0), ("batch1", 1), ("batch2", 2))))  # fmt: skip
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     return self * beta + tile.matmul(batch1, batch2) * alpha
 
 
-@row("mv", **_SUM, factors=("self", "vec"), unless=_unless_ranks(self=2, vec=1),
+@row("mv", **_SUM, factors=("self", "vec"),
+     unless=_unless_sized((("self", 1), ("vec", 0)), self=2, vec=1),
      sample=lambda t, m, n: {"self": t(m, n), "vec": t(n)})  # fmt: skip
 def mv(self, vec):
     return tile.sum(self * vec, -1)
 
 
-@row("dot", **_SUM, factors=("self", "tensor"), unless=_unless_ranks(self=1, tensor=1),
+@row("dot", **_SUM, factors=("self", "tensor"),
+     unless=_unless_sized((("self", 0), ("tensor", 0)), self=1, tensor=1),
      sample=lambda t, m, n: {"self": t(m * n), "tensor": t(m * n)})  # fmt: skip
 def dot(self, tensor):
     return tile.sum(self * tensor)
 
 
-@row("outer", "ger", in_place=False, unless=_unless_ranks(self=1, vec2=1),
+@row("outer", "ger", in_place=False, unless=_unless_sized(self=1, vec2=1),
      sample=lambda t, m, n: {"self": t(m), "vec2": t(n)})  # fmt: skip
 def outer(self, vec2):
     return tile.unsqueeze(self, 1) * vec2
 
 
-@row("addr", is_sum=True, ulp=4, unless=_unless_ranks(self=2, vec1=1, vec2=1),
+@row("addr", is_sum=True, ulp=4,
+     unless=_unless_sized(result=(("vec1", 0), ("vec2", 0)), self=2, vec1=1, vec2=1),
      sample=lambda t, m, n: {"self": t(m, n), "vec1": t(m), "vec2": t(n)})  # fmt: skip
 def addr(self, vec1, vec2, beta=1, alpha=1):
     return self * beta + tile.unsqueeze(vec1, 1) * vec2 * alpha

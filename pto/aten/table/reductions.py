@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of reductions: over axes, or over all elements; and of scans along an axis."""
 
+import math
 from typing import Any
 
 from pto import language as tile
+from pto.aten.records import library
 from pto.aten.rows import EVERY, FLOATS, NUMBERS, row
 from pto.formulas import reductions as f
 
@@ -101,22 +103,30 @@ def argmin(self, dim=None, keepdim=False):
     return tile.argmin(self, dim, keepdim=keepdim)
 
 
-@row("all.dim", "all.dims", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+def _unless_no_axes(values):
+    """ATen takes no axes of all.dims and any.dims as none, not as all."""
+    return "it names no axes, so that nothing is reduced" if values.get("dim") == [] else None
+
+
+_SOME = {**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")}
+
+
+@row("all.dim", "all.dims", **_SOME, unless=_unless_no_axes)
 def all_dim(self, dim=None, keepdim=False):
     return tile.all(self, dim, keepdim=keepdim)
 
 
-@row("any.dim", "any.dims", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+@row("any.dim", "any.dims", **_SOME, unless=_unless_no_axes)
 def any_dim(self, dim=None, keepdim=False):
     return tile.any(self, dim, keepdim=keepdim)
 
 
-@row("all", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+@row("all", **_SOME)
 def all_(self):
     return tile.all(self)
 
 
-@row("any", **{**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")})
+@row("any", **_SOME)
 def any_(self):
     return tile.any(self)
 
@@ -131,34 +141,49 @@ def logsumexp(self, dim, keepdim=False):
     return tile.logsumexp(self, dim, keepdim=keepdim)
 
 
-@row("var.correction", **_SUM)
+def _unless_corrected(values):
+    """ATen divides by 0 where the correction is larger than the number of elements."""
+    shape, axes = library().shape(values["self"]), values.get("dim")
+    axes = [axes] if isinstance(axes, int) else axes or range(len(shape))
+    sizes = [shape[axis] for axis in axes if -len(shape) <= axis < len(shape)]
+    given = values.get("correction")
+    correction = int(values.get("unbiased", True)) if given is None else given
+    is_known = all(isinstance(size, int) for size in sizes)
+    is_larger = is_known and correction > math.prod(sizes)
+    return "the correction is larger than the number of elements" if is_larger else None
+
+
+_SPREAD = {**_SUM, "unless": _unless_corrected}
+
+
+@row("var.correction", **_SPREAD)
 def var(self, dim=None, correction=None, keepdim=False):
     return tile.var(self, dim, 1 if correction is None else correction, keepdim)
 
 
-@row("std.correction", **_SUM)
+@row("std.correction", **_SPREAD)
 def std(self, dim=None, correction=None, keepdim=False):
     return tile.std(self, dim, 1 if correction is None else correction, keepdim)
 
 
-@row("var_mean.correction", **{**_SUM, "results": ("", "")})
+@row("var_mean.correction", **_SPREAD, results=("", ""))
 def var_mean(self, dim=None, correction=None, keepdim=False):
     spread = tile.var(self, dim, 1 if correction is None else correction, keepdim)
     return spread, tile.mean(self, dim, keepdim=keepdim)
 
 
-@row("std_mean.correction", **{**_SUM, "results": ("", "")})
+@row("std_mean.correction", **_SPREAD, results=("", ""))
 def std_mean(self, dim=None, correction=None, keepdim=False):
     spread = tile.std(self, dim, 1 if correction is None else correction, keepdim)
     return spread, tile.mean(self, dim, keepdim=keepdim)
 
 
-@row("var.dim", "var", **_SUM)
+@row("var.dim", "var", **_SPREAD)
 def var_dim(self, dim=None, unbiased=True, keepdim=False):
     return tile.var(self, dim, int(unbiased), keepdim)
 
 
-@row("std.dim", "std", **_SUM)
+@row("std.dim", "std", **_SPREAD)
 def std_dim(self, dim=None, unbiased=True, keepdim=False):
     return tile.std(self, dim, int(unbiased), keepdim)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ATen's calls for pto.aten: loading this makes the installed PyTorch its library.
+"""ATen's calls for pto.aten: importing this makes the installed PyTorch its library.
 
-Our rows are put into their slots, since the forms of a row follow from PyTorch's schemas.
+It also puts our rows into their slots, since the forms of a row follow from PyTorch's schemas.
 """
 
 from pto.adapters.torch.aten.dispatcher import Dispatcher

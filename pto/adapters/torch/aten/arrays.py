@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of a call of ATen: NumPy's and DLPack's become tensors over the same memory, and back.
+"""Arrays of a call of ATen: tensors over the memory of NumPy's and DLPack's arrays, and back.
 
     kind(x)                        # "numpy"
     t = tensor(x)                  # a torch.Tensor over x; of a copy where PyTorch cannot take x
     array(t, "numpy")              # an ndarray over t
 
-Results of DLPack arrays are tensors of PyTorch, which are DLPack arrays too. An array that is
-written has to be taken as it lies: why_not_written() says why it is not.
+Results of DLPack arrays are tensors of PyTorch, which are DLPack arrays too. A call writes only
+into an array that PyTorch takes as it lies; why_not_written() gives the reason where it does not.
+Thread safety: pure functions.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +20,7 @@ import torch
 from pto.errors import InvalidType
 
 KINDS = {"numpy": "NumPy", "torch": "PyTorch", "dlpack": "DLPack"}
-# Types that NumPy has not, as ml_dtypes names them, and what lies in memory.
+# Element types that NumPy lacks: their names in ml_dtypes, and PyTorch's type of the same bytes.
 _NARROW = {
     torch.bfloat16: ("bfloat16", torch.int16),
     torch.float8_e4m3fn: ("float8_e4m3fn", torch.uint8),
@@ -28,6 +30,7 @@ _NARROW = {
     torch.float8_e8m0fnu: ("float8_e8m0fnu", torch.uint8),
 }
 _BY_NAME = {name: (type_, stored) for type_, (name, stored) in _NARROW.items()}
+_FLAGS_AT, _READ_ONLY = 24, 1  # of DLManagedTensorVersioned in dlpack.h
 
 
 def kind(value: object) -> str | None:
@@ -42,7 +45,10 @@ def kind(value: object) -> str | None:
 
 
 def tensor(value: Any) -> torch.Tensor:
-    """A tensor over an array's memory. Raises InvalidType for an element type PyTorch has not."""
+    """A tensor over an array's memory, or over a copy where why_not_taken() has a reason.
+
+    Raises InvalidType for an element type that PyTorch lacks.
+    """
     if isinstance(value, torch.Tensor):
         return value
     if not isinstance(value, np.ndarray):
@@ -66,7 +72,7 @@ def tensor(value: Any) -> torch.Tensor:
 
 
 class _Memory:
-    """Memory of an array whose flag says that it is not written; the caller does not write it."""
+    """The memory of a read-only array as a writable one's, for callers that do not write."""
 
     def __init__(self, array: np.ndarray):
         self.array = array
@@ -94,11 +100,26 @@ def why_not_written(value: Any) -> str | None:
     """Why a call cannot write into an array; None: it can."""
     if isinstance(value, np.ndarray):
         return why_not_taken(value) if value.flags.writeable else "it is read-only"
-    return None
+    return "it is read-only" if kind(value) == "dlpack" and _is_read_only(value) else None
+
+
+def _is_read_only(value: Any) -> bool:
+    """Whether a DLPack array says so, which one older than DLPack 1.0 cannot do."""
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        return False
+    name, takes = b"dltensor_versioned", (ctypes.py_object, ctypes.c_char_p)
+    is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, *takes)(("PyCapsule_IsValid", ctypes.pythonapi))
+    address = ctypes.PYFUNCTYPE(ctypes.c_void_p, *takes)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    if not is_valid(capsule, name):
+        return False
+    flags = ctypes.c_uint64.from_address(address(capsule, name) + _FLAGS_AT)
+    return bool(flags.value & _READ_ONLY)
 
 
 def array(made: torch.Tensor, like: str) -> Any:
-    """A result as an array of this kind. Raises InvalidType for what NumPy cannot hold."""
+    """A result as an array of this kind. Raises InvalidType for a tensor that NumPy cannot hold."""
     if like != "numpy":
         return made
     if made.layout is not torch.strided or made.device.type != "cpu" or made.is_quantized:
@@ -141,7 +162,7 @@ def dense_type(value: Any) -> str | None:
 
 
 def overlap(one: Any, other: Any) -> bool:
-    """Whether the bytes from the first to the last element of two arrays meet."""
+    """Whether the ranges of bytes from the first to the last element of two arrays meet."""
     if kind(one) is None or kind(other) is None:
         return False
     (begin, end), (first, last) = _bounds(one), _bounds(other)
@@ -203,7 +224,7 @@ def relaid(value: Any, strides: Sequence[int]) -> Any:
 
 
 def _view(value: Any, sizes: Sequence[int], strides: Sequence[int]) -> Any:
-    """The same memory as another array, of which PyTorch does not know that it is a view."""
+    """A view, in elements, that PyTorch does not take for one: no autograd follows it."""
     with torch._C._AutoDispatchBelowADInplaceOrView():
         made = tensor(value).as_strided(sizes, strides)
     return array(made, "numpy") if isinstance(value, np.ndarray) else made
@@ -215,20 +236,25 @@ def copied(value: Any) -> Any:
 
 
 def is_contiguous(value: Any) -> bool:
-    """Whether the elements of an array lie one behind the other."""
+    """Whether an array lies row by row without gaps."""
     if isinstance(value, np.ndarray):
         return value.flags.c_contiguous
     return tensor(value).is_contiguous()
 
 
 def _bounds(value: Any) -> tuple[int, int]:
+    """The addresses of the first byte and of that behind the last one."""
     if isinstance(value, np.ndarray):
-        return np.lib.array_utils.byte_bounds(value) if value.size else (0, 0)
-    taken = tensor(value)
-    steps = zip(taken.shape, taken.stride(), strict=True)
-    elements = 1 + sum((size - 1) * stride for size, stride in steps)
-    bytes_ = elements * taken.element_size() if taken.numel() else 0
-    return taken.data_ptr(), taken.data_ptr() + bytes_
+        begin, _ = value.__array_interface__["data"]
+        bytes_, strides = value.itemsize, value.strides
+    else:
+        value = tensor(value)
+        begin, bytes_ = value.data_ptr(), value.element_size()
+        strides = [stride * bytes_ for stride in value.stride()]
+    if 0 in value.shape:
+        return begin, begin
+    steps = [(size - 1) * stride for size, stride in zip(value.shape, strides, strict=True)]
+    return begin + sum(n for n in steps if n < 0), begin + sum(n for n in steps if n > 0) + bytes_
 
 
 def describe(value: Any) -> str:

@@ -3,29 +3,37 @@
 
     call(record, {"self": x, "other": y, "alpha": 2}, like=None)
 
-Arguments that are written are checked before the call: an array that is read-only or that PyTorch
-would have to copy, and an `out` of another size than the result, are refused with nothing written.
+call() checks what is written before the kernel runs: it refuses an array that is read-only or that
+PyTorch would have to copy, and an `out` of another size than the result, and writes nothing then.
+Thread safety: pure functions.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 import torch
 from pto.adapters.torch.aten import arrays, shapes
 from pto.adapters.torch.aten.values import describe
 from pto.aten.records import Record
 from pto.errors import Error, Failure, InvalidIndex, InvalidType, InvalidValue
+from torch.utils import _pytree
 
 
 class NotServed(Failure, NotImplementedError):
     """PyTorch has the operator, but not for these arguments."""
 
 
+class TooLarge(InvalidValue, OverflowError):
+    """PyTorch has no room for a number."""
+
+
 def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
     """Runs the kernel; results are of the kind of the call's arrays, or of `like`.
 
-    Raises InvalidType where arrays are of two kinds, InvalidValue for what cannot be written, and
-    PyTorch's own refusal as the error of ours that has its class.
+    Raises InvalidType where arrays are of two kinds, InvalidValue for an array that cannot be
+    written, and PyTorch's refusal as an error of ours that has its built-in class.
     """
     kind = _kind(record, values, like)
     if kind == "torch":
@@ -41,14 +49,16 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
                 made = _run(record, tensors)
     except Error:
         raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError) as error:
         raise refused(record, values, error) from error
     given = dict(zip(map(id, flat(tensors)), flat(values), strict=True))
-    return _results(made, kind, given)
+    results = _results(made, kind, given)
+    _keep_read_only(results, list(flat(values)))
+    return results
 
 
 def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
-    """Runs the kernel; outputs that may not fit get their elements from others that it makes."""
+    """Runs the kernel; for outputs that may not fit it writes new ones, checks them and copies."""
     if shapes.settles(record, tensors):
         return record.handle(**tensors)
     given = {a.name: tensors[a.name] for a in record.outputs}
@@ -122,7 +132,7 @@ def _check_written(record: Record, values: Mapping[str, Any]) -> None:
 
 
 def _check_apart(record: Record, written: Any, values: Mapping[str, Any]) -> None:
-    """Refuses an input that shares a part of what is written: PyTorch sees it of tensors alone."""
+    """Refuses an input that shares a part of what is written; PyTorch sees that of tensors only."""
     for other in flat(values):
         meets = other is not written and arrays.overlap(written, other)
         if meets and not arrays.is_same(written, other):
@@ -142,7 +152,7 @@ def as_tensors(value: Any) -> Any:
 
 
 def _results(made: Any, kind: str, given: Mapping[int, Any]) -> Any:
-    """The results as arrays of a kind; an argument that was written is the caller's own array."""
+    """The results as arrays of a kind; a written argument comes back as the caller's array."""
     if isinstance(made, torch.Tensor):
         return given[id(made)] if id(made) in given else arrays.array(made, kind)
     if isinstance(made, tuple | list):
@@ -150,8 +160,18 @@ def _results(made: Any, kind: str, given: Mapping[int, Any]) -> Any:
     return made
 
 
+def _keep_read_only(results: Any, given: list[Any]) -> None:
+    """Marks NumPy's results read-only that are views of an argument which is."""
+    frozen = [one for one in given if isinstance(one, np.ndarray) and not one.flags.writeable]
+    for result in _pytree.tree_leaves(results) if frozen else ():
+        is_made = isinstance(result, np.ndarray) and not any(result is one for one in given)
+        if is_made and any(arrays.overlap(result, one) for one in frozen):
+            result.flags.writeable = False
+
+
 _CLASSES: dict[type[Exception], type[Error]] = {
     NotImplementedError: NotServed,
+    OverflowError: TooLarge,
     IndexError: InvalidIndex,
     TypeError: InvalidType,
     ValueError: InvalidValue,

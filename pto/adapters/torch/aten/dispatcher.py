@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's dispatcher as the library of pto.aten: its schemas as records, its kernels as slot 8.
 
-A namespace beside aten has a Dispatcher of its own. Records are read when their name is asked for.
+A namespace beside aten has a Dispatcher of its own. It reads records when a name is asked for.
+Thread safety: any thread may ask.
 """
 
 import re
@@ -137,7 +138,7 @@ def _argument(argument: Any) -> Argument:
 
 
 def _type_text(argument: Any) -> str:
-    """The type as a schema spells it; Python has "Optional[List[int]]" and 2 for int[2]?."""
+    """The type as a schema spells it; PyTorch gives "Optional[List[int]]" and 2 for int[2]?."""
     text, length = str(argument.real_type), argument.N if hasattr(argument, "N") else None
     text = text.replace("number", "Scalar")
     while match := re.search(r"(Optional|List)\[([^\[\]]*(?:\[\d*\])?\??)\]", text):

@@ -6,8 +6,9 @@
 // A front that is on and takes the arguments hands them to the runner, which may refuse. All other
 // calls go to the kernel that was there before. generate.py lists the overloads that have a row.
 //
-// Invariant: a call that the runner makes meets no front; what is above the CPU key is unchanged.
-// Thread safety: any thread may call; fronts are installed by one.
+// Invariant: a call that the runner makes meets no front; kernels above the CPU key stay as they
+// were.
+// Thread safety: any thread may call; one thread at a time installs fronts.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>
@@ -37,10 +38,13 @@ extern const size_t kFrontCount;
 // Runs front `index` on the arguments and leaves the result in their place; false: it refuses.
 using FrontRunner = bool (*)(int32_t index, Stack& stack);
 
+// Says whether a front is on for the calling thread, which is not running one.
 bool is_front_on(int32_t index);
+
+// Hands the arguments to the runner, as FrontRunner says; false also without a runner.
 bool run_front(int32_t index, Stack& stack);
 
-// Whether arguments are what rows take: dense tensors of one type, row by row; numbers.
+// Checks that arguments are those that rows take: dense tensors of one type, row by row; numbers.
 class FrontArguments {
  public:
   void add(const at::Tensor& tensor) {

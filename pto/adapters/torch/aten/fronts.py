@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fronts before PyTorch's kernels (fronts.cpp), by the full names of their overloads.
 
-fronts = Fronts(run)          # run(index, arguments) -> (result, plan): see aten_front.cpp
-fronts.install("exp")         # once in a process; a text: why it cannot be
-fronts.enter(["exp"])         # on for this thread, until leave()
+    fronts = Fronts(run)          # run(index, arguments) -> (result, plan): see aten_front.cpp
+    fronts.install("exp")         # once in a process; a text: why it cannot be
+    fronts.enter(["exp"])         # on for this thread, until leave()
+
+Thread safety: one thread at a time installs, and sets the choice of the process; any may enter.
 """
 
 import ctypes

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 import torch
-from pto.aten.records import library
+from pto.aten.records import record_of
 from pto.aten.rows import forms
 from pto.aten.table import ROWS
 
@@ -39,6 +39,10 @@ class Function:
     overload: str
     struct: str
     type: str  # "at::Tensor & (const at::Tensor &, at::Tensor &)"
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}.{self.overload}" if self.overload else self.name
 
     @property
     def result(self) -> str:
@@ -98,8 +102,7 @@ def fronts() -> list[Function]:
     rows = {full for one in ROWS.values() for full in forms(one)}
     found = []
     for one in functions():
-        full = f"{one.name}.{one.overload}" if one.overload else one.name
-        is_taken = full in rows and one.result in ("at::Tensor", "at::Tensor &")
+        is_taken = one.full_name in rows and one.result in ("at::Tensor", "at::Tensor &")
         if is_taken and all(map(_IN_FRONT.fullmatch, one.arguments)):
             found.append(one)
     return found
@@ -210,7 +213,7 @@ namespace pto::aten {{
 
 
 def _function_text(one: Function) -> str:
-    record = next(r for r in library().records(one.name) if r.overload == one.overload)
+    record = record_of(one.full_name)
     given = [a.name + "_" * (a.name in _KEYWORDS) for a in record.arguments]
     parameters = [f"const Argument& {name}" for name in given]
     for i in reversed(range(len(parameters))):

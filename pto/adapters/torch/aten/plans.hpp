@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans: what a call with arguments of the same kinds, sizes and numbers needs only once.
+// Plans keep the work that calls with arguments of the same kinds, sizes and numbers need only
+// once.
 //
 //     if (const int32_t n = run_planned(call, results, room); n != kNoPlan) return n;
 //     keep_plan(call, std::move(stack));  // after the checks that hold for all calls of this key
@@ -21,15 +22,16 @@ namespace pto::torch_adapter {
 inline constexpr int32_t kNoPlan = -2;
 inline constexpr int32_t kPlans = 256;
 
-// Runs the plan of a call and returns the number of results; kNoPlan: there is none. No room drops
-// the results. Throws Refused for memory that is no place of a tensor or that outputs share.
+// Runs the plan of a call and returns the number of results; kNoPlan: there is none. Null `results`
+// drops them. Throws Refused for too little room, for null memory of elements, and for an output
+// that shares a part of its memory with another argument.
 int32_t run_planned(const Call& call, pto_aten_value* results, int32_t room);
 
-// Keeps a plan for calls like this one, with arguments that nobody else has. Does nothing where a
-// call has to be looked at each time.
+// Keeps a plan for calls like this one; nobody else may hold the tensors of `stack`. Does nothing
+// for an overload without a thunk, a call without a key, or one whose arguments no plan can hold.
 void keep_plan(const Call& call, Stack stack);
 
-// How many plans this thread has.
+// Returns the number of plans that this thread has.
 int32_t plans_kept();
 
 }  // namespace pto::torch_adapter

@@ -3,11 +3,12 @@
 
     fit(record, {"self": x, "other": y, "out": z})     # True, False, or None: nobody knows
 
-Sizes come from PyTorch's Meta kernels, which compute no elements. They are kept for the sizes,
-types and strides that a call had; the table is bounded.
+PyTorch's Meta kernels, which compute no elements, give the sizes. A bounded table keeps them for
+the sizes, types, strides and numbers of earlier calls. Thread safety: any thread may ask.
 """
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,15 +22,16 @@ _KEPT = 1024
 _RESIZE_FIRST = frozenset(
     {"huber_loss.out", "mse_loss.out", "smooth_l1_loss.out", "soft_margin_loss.out"}
 )
-_known: dict[tuple, tuple | None] = {}  # key of a call: sizes of its outputs; None: not known
+# By key of a call the sizes and strides of its results; None: not known.
+_known: "OrderedDict[tuple, tuple | None]" = OrderedDict()
+_UNKNOWN: Any = object()  # nobody has asked yet
 
 
 def fit(record: Record, values: Mapping[str, Any]) -> bool | None:
-    """Whether what a call writes has the size of its result; None: no Meta kernel tells.
+    """Whether the outputs of a call have the sizes of its results; None: no Meta kernel tells.
 
-    An empty output that grows has it. A call that writes nothing has it where the Meta kernel takes
-    the call. Some Meta kernels are wrong, some are missing: then the sizes that the kernel itself
-    makes decide. Lists of outputs are not looked at.
+    True for an empty output that may grow, for lists of outputs, which nobody checks, and for a
+    call that writes nothing if the Meta kernel takes it.
     """
     written = [values[name] for name in _written(record)]
     if not all(isinstance(one, torch.Tensor) for one in written):
@@ -43,7 +45,7 @@ def fit(record: Record, values: Mapping[str, Any]) -> bool | None:
 
 
 def settles(record: Record, values: Mapping[str, Any]) -> bool:
-    """Whether the kernel leaves outputs the sizes that they have, all the time."""
+    """Whether the kernel never changes the sizes of the outputs, not even for a while."""
     given = [values[argument.name] for argument in record.outputs]
     tensors = [one for one in given if isinstance(one, torch.Tensor)]
     is_lent = any(not one.untyped_storage().resizable() for one in tensors)
@@ -59,7 +61,7 @@ def strides(record: Record, values: Mapping[str, Any]) -> list[tuple[int, ...]] 
 
 
 def check(record: Record, name: str, given: torch.Tensor, sizes: torch.Size) -> None:
-    """Raises InvalidValue where an output of a call has not the size of its result."""
+    """Raises InvalidValue where an output of a call has another size than its result."""
     if not _fits(given, sizes):
         raise InvalidValue(
             f"{record.full_name}: {name} has sizes {list(given.shape)}, the result has"
@@ -75,7 +77,7 @@ def _fits(given: torch.Tensor, sizes: torch.Size, grows: bool = True) -> bool:
 
 
 def _written(record: Record) -> list[str]:
-    """The names of what a call writes: its outputs, or of a name in place its tensor."""
+    """The names of the arguments that a call writes: its outputs, or `self` of a name in place."""
     outputs = [argument.name for argument in record.outputs]
     is_in_place = record.name.endswith("_") and record.arguments[0].is_written
     return [record.arguments[0].name] if is_in_place and not outputs else outputs
@@ -85,13 +87,14 @@ def expected(record: Record, values: Mapping[str, Any]) -> tuple | None:
     """Sizes and strides of the results of a call; None where no Meta kernel tells."""
     key = (record.full_name, *((name, _key(value)) for name, value in values.items()))
     try:
-        if key in _known:
-            return _known[key]
+        found = _known.get(key, _UNKNOWN)
     except TypeError:  # a value that is no key, as a generator
         return _computed(record, values)
+    if found is not _UNKNOWN:
+        return found
     found = _computed(record, values)
     if len(_known) >= _KEPT:
-        _known.pop(next(iter(_known)), None)
+        _known.popitem(last=False)
     _known[key] = found
     return found
 

@@ -23,20 +23,25 @@ struct Refused : std::runtime_error {
       : std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix) {}
 };
 
-// The value as an argument of its type. Refuses a value of another kind.
+// Returns the value as an argument of its type. Throws Refused for a value of another kind.
 c10::IValue ivalue(const pto_aten_value& value, const c10::Argument& argument);
 
-// Refuses a tensor with elements whose memory is nowhere.
+// Throws Refused for an argument that has elements, but null for their memory.
 [[noreturn]] void refuse_null(const c10::Argument& argument);
 
 // Writes results, each a value that release() frees, and returns how many; refuses more than room.
 int32_t write_results(const c10::FunctionSchema& schema, torch::jit::Stack& stack,
                       pto_aten_value* results, int32_t room);
 
+// Frees a result and makes it None; a list with its items.
 void release(pto_aten_value& result);
+
+// Returns another owner of a tensor or a generator; any other value as it is.
 pto_aten_value share(const pto_aten_value& result);
 
 const at::Tensor& tensor_of(const pto_aten_object* object);
+
+// Returns a value that owns the generator until release().
 pto_aten_value value_of(at::Generator generator);
 
 // "f32[3, 4]", as an error names a tensor.

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of a call of ATen: what each type of a schema takes, and how far a value is from it.
 
-convert("Scalar", 2)           # (0, 2)
-convert("int[2]", 3)           # (1, 3): PyTorch takes one number for both
-convert("Tensor", 2)           # (2, 2): a tensor of rank 0 that widens nothing
-convert("int", 2.5)            # None
+    convert("Scalar", 2)           # (0, 2)
+    convert("int[2]", 3)           # (1, 3): PyTorch takes one number for both
+    convert("Tensor", 2)           # (2, 2): a tensor of rank 0 that widens nothing
+    convert("int", 2.5)            # None
+
+Thread safety: pure functions.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend: graphs of Dynamo through AOTAutograd, each compiled by a plan.
 
-AOTAutograd gives functional graphs of core ATen; what has a kernel of ours stays whole (_WHOLE).
-Mutations of inputs and views among outputs are made around the graph by AOTAutograd itself.
+AOTAutograd gives functional graphs of core ATen; overloads with a kernel of ours stay whole
+(_WHOLE). AOTAutograd itself makes mutations of inputs and views among outputs around the graph.
 """
 
 import functools
@@ -49,7 +49,10 @@ def backend(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """The compiled form of a graph of Dynamo. Raises InvalidValue for an unknown option."""
+    """The compiled form of a graph of Dynamo, with example inputs.
+
+    Raises InvalidValue for an unknown option or mode.
+    """
     chosen = checked(options, mode)
     compile_ = aot_autograd(
         fw_compiler=functools.partial(compiled, "forward", chosen),

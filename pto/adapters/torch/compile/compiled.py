@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiled graph: its plan, the function that runs it, and the errors of its steps.
 
-The graphs of a process that still live are in `graphs()`, for explain and verify.
+`graphs()` has the graphs of the process that are alive. Thread safety: any thread may run a graph.
 """
 
 import pathlib
@@ -34,7 +34,11 @@ def graphs() -> "list[CompiledGraph]":
 
 
 class CompiledGraph:
-    """One graph; `kind` is inference, forward or backward, and `run(list)` empties the list."""
+    """One graph of AOTAutograd; `kind` is "inference", "forward" or "backward".
+
+    `run(list)` takes the graph's inputs, empties the list and returns the results. Raises Failure
+    for a step of ATen where the option fallback is "error".
+    """
 
     def __init__(
         self, kind: str, options: Options, module: fx.GraphModule, constants: set[fx.Node]

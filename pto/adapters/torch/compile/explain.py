@@ -3,8 +3,9 @@
 
     print(pto.torch.explain(model, **batch))
 
-A plain model is compiled first. The call is made three times: what has to be compiled and packed is
-then there, and the last call is the one that is shown.
+explain() compiles a plain model first. It makes the call three times, so that everything is
+compiled and packed, and shows the last call. Thread safety: one thread verifies or explains at a
+time; graphs that other threads run meanwhile are shown too.
 """
 
 import time
@@ -33,8 +34,10 @@ _REDUCING = ("mm", "sum", "mean", "softmax", "conv", "norm", "attention", "cumsu
 
 @dataclass(frozen=True)
 class ShownStep:
-    """A step of a run: the model's line, its kind, its operations, its time and the bytes that it
-    reads and writes; `why` says why ATen runs it."""
+    """A step of a run: the model's line, its kind, its operations, its time.
+
+    `bytes` are those that it reads and writes, None where unknown; `why` says why ATen runs it.
+    """
 
     line: str
     kind: str
@@ -125,7 +128,10 @@ def as_compiled(model: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """The steps of model(*args, **kwargs). Gradients are computed only where the caller does so."""
+    """The steps of model(*args, **kwargs); it raises what the model raises.
+
+    It shows backward graphs only where the model itself runs them.
+    """
     breaks = dict(counters["graph_break"])
     run = as_compiled(model)
     run(*args, **kwargs)

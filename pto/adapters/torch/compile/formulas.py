@@ -125,18 +125,21 @@ def amin(out: Out, x: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 def var(out: Out, x: Tensor, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Tensor:
     correction = 1 if correction is None else correction
     only(x.ndim > 0 and correction in (0, 1), "a variance with this correction")
+    only(0 not in [n for n in x.shape if isinstance(n, int)], "a variance of no elements")
     return tile.var(x, _axes(x, dim), correction, keepdim)
 
 
 @row(Kind.REDUCE, "any", "any.dim", "any.dims")
 def any_(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     only(x.ndim > 0, "any of a number")
+    only(dim not in ([], ()), "any along no axes")
     return tile.any(x, _axes(x, dim), keepdim)
 
 
 @row(Kind.REDUCE, "all", "all.dim", "all.dims")
 def all_(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     only(x.ndim > 0, "all of a number")
+    only(dim not in ([], ()), "all along no axes")
     return tile.all(x, _axes(x, dim), keepdim)
 
 

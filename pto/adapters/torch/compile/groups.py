@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group of FX nodes as the recipe of a program: its parameters, the symbols of its sizes, and
-what it builds.
+"""A group of FX nodes as the recipe of a program: parameters, symbols of sizes, formula.
 
 Values pass between steps as they lie in memory: a tensor whose axes stand in another order there is
 a parameter, or a result, with its axes in that order, and is put right inside, where it costs
@@ -34,7 +33,10 @@ _SHOWN = (Kind.PRODUCT, Kind.NORM, Kind.GATHER, Kind.REDUCE)
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes in order, the values that come in and those that leave; `sizes` come beside them."""
+    """Nodes in order, the values that they read and those that others read.
+
+    `sizes` are the symbols that come beside the values, each as the size of a tensor.
+    """
 
     nodes: tuple[fx.Node, ...]
     inputs: tuple[fx.Node, ...]
@@ -51,6 +53,7 @@ def made_by(node: fx.Node) -> list[fx.Node]:
 
 
 def inputs_of(nodes: Sequence[fx.Node], of: Translation) -> list[fx.Node]:
+    """The values that the nodes read from outside of the group, views looked through."""
     inside = {value for node in nodes for value in made_by(node)}
     read = dict.fromkeys(value for node in nodes for value in of.reads(node))
     return [value for value in read if value not in inside]

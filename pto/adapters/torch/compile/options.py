@@ -18,7 +18,7 @@ MODES = (None, "default", "reduce-overhead")
 
 @dataclass(frozen=True)
 class Options:
-    """A user's wishes; docs/compile.md explains each."""
+    """The options of one torch.compile(); docs/compile.md explains each."""
 
     precision: str = "f32"
     bits: str = "fixed"

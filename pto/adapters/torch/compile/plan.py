@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan of an FX graph: its steps in order, each a program, an operator of the library, or ATen.
 
-steps = planned(graph, constants={weights}, report)
-steps[0].kind, steps[0].nodes, steps[0].reason
+    of, steps = planned(graph, constants={weight_node})
+    steps[0].kind, steps[0].nodes, steps[0].reason
+
+`of` is the Translation of the graph's nodes. Thread safety: any thread may plan; programs are
+compiled on threads of their own.
 """
 
 import warnings
@@ -28,7 +31,7 @@ PROGRAM, ATTENTION, ATEN = "program", "attention", "ATen"
 
 @dataclass
 class Step:
-    """One statement of the plan; `reason` says why ATen runs it."""
+    """One statement of the plan; `reason` says why ATen runs it, "" for a step of ours."""
 
     kind: str
     nodes: tuple[fx.Node, ...]
@@ -125,7 +128,7 @@ class Planner:
         return ATEN, self.of.refusal(node) or ""
 
     def _programs(self, nodes: Sequence[fx.Node]) -> Iterator[Step]:
-        """The program of a group; where that does not trace those of its halves."""
+        """The program of a group, or, where the group does not trace, those of its halves."""
         try:
             group = group_of(nodes, self.of, self.constants)
             program = program_of(group.recipe)
@@ -169,7 +172,10 @@ def refused_attention(node: fx.Node, of: Translation) -> str | None:
 
 
 def planned(graph: fx.Graph, constants: set[fx.Node]) -> tuple[Translation, list[Step]]:
-    """The steps of a graph, their programs compiled side by side."""
+    """The translation and the steps of a graph, their programs compiled side by side.
+
+    Warns where a program does not compile: its halves, or ATen, then run those nodes.
+    """
     planner = Planner(graph, constants)
     steps = planner.steps()
     programs = {id(step.program): step for step in steps if step.program is not None}

@@ -3,9 +3,10 @@
 
     run = Replay(graph, module, of, steps).function()      # run([a, b]) -> [y], empties its list
 
-A value has up to two names: `v3` is the tensor as the graph promises it, `m3` the one in whose
-memory the axes stand in order, which programs make and take. Either is made from the other when a
-step asks for it. A name is deleted behind its last use.
+A value has up to two names: `v3` is the tensor as the graph promises it, `m3` the same one with its
+axes in the order of memory, which programs make and take. The function makes one from the other
+when a step asks for it, and deletes a name behind its last use. Thread safety: any thread may run
+the function.
 """
 
 import operator
@@ -178,7 +179,7 @@ class Replay:
         return name
 
     def _like(self, node: fx.Node) -> str:
-        """A tensor of one number, as large as one that perhaps no step makes."""
+        """A tensor filled with one number, in the sizes of a tensor that perhaps no step makes."""
         promise, name = self.of.promise(node), overload_of(node)
         sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
         value = self._text(node.args[1]) if name == "full_like" else str(_LIKE[name])
@@ -193,7 +194,7 @@ class Replay:
         return self.arranged(node, order)
 
     def arranged(self, node: fx.Node, order: Sequence[int]) -> str:
-        """A value with its axes in this order: often what its last view was made from."""
+        """The text of a value with its axes in this order, which its view's base often has."""
         if list(order) == sorted(order):
             return self.value(node)
         if (seen := self._seen(node, order)) is not None:
@@ -209,10 +210,10 @@ class Replay:
         return f"{self.value(node)}.permute({tuple(order)})"
 
     def _seen(self, node: fx.Node, order: Sequence[int] = ()) -> str | None:
-        """A view of what a step of ours made, its axes in this order, as one call; None for others.
+        """One call that views a result of our steps, its axes in this order; None for other nodes.
 
-        Such results begin at their memory and have the promised strides, so that those of a view of
-        a view are known, too.
+        Such results begin at their memory and have the promised strides, so the strides of a view
+        of a view are known too.
         """
         bases = list(dict.fromkeys(self.of.bases(node)))
         seen = node.meta["val"]
@@ -262,7 +263,7 @@ class Replay:
         return self.constants[id(value)]
 
     def _call(self, node: fx.Node) -> str:
-        """A node as a call of what it targets; of often used views as a method."""
+        """A node as a call of its target; common views are methods."""
         method = _METHODS.get(overload_of(node) or "")
         if method and not node.kwargs:
             first, *rest = node.args
@@ -301,11 +302,14 @@ class Replay:
 
     def _keep_promise(self, value: fx.Node) -> None:
         """Copies a result whose promised strides no permutation of a new tensor has."""
-        promise = self.of.promise(value)
-        if promise.is_exact:
+        if self.of.promise(value).is_exact:
             return
+        self._restride(value)
+
+    def _restride(self, value: fx.Node) -> None:
+        """Gives a value the strides that the graph promises."""
+        promise, name = self.of.promise(value), self.value(value)
         sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
-        name = self.value(value)
         self.lines.append(f"{name} = with_strides({name}, ({sizes},), ({strides},))")
 
     def _carrier(self, symbol: Any) -> str:
@@ -348,13 +352,6 @@ class Replay:
         name = self._m(result) if apart else self._v(result)
         self.lines.append(f"{name} = {call}({', '.join([*read, mask, *options])})")
         self.known.add(name)
-        self._keep_promise_of_attention(result, apart)
+        if not (apart and self.of.promise(result).is_exact):
+            self._restride(result)
         self.fresh.add(result)
-
-    def _keep_promise_of_attention(self, result: fx.Node, apart: bool) -> None:
-        promise = self.of.promise(result)
-        if apart and promise.is_exact:
-            return
-        sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
-        name = self.value(result)
-        self.lines.append(f"{name} = with_strides({name}, ({sizes},), ({strides},))")

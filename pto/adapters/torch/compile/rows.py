@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of overloads that a compiled graph knows beside the rows of pto.aten: views, products,
-norms, and what makes or moves tensors, as formulas of the tile language.
+"""The table of overloads that compiled graphs know beside the rows of pto.aten, as formulas of the
+tile language: views, products, norms, overloads that make or move tensors, and those that are here
+with other conditions than there.
 
     @row(Kind.PRODUCT, "mm")
     def mm(out, a, b): ...
@@ -25,7 +26,7 @@ from pto.language.tensor import Tensor
 
 
 class Kind(Enum):
-    """The part of a node in a plan."""
+    """The part that a node plays in a plan."""
 
     VIEW = "view"  # runs nothing, and belongs to each program that reads it
     MAKE = "make"  # reads no tensor, and belongs to each program that reads it
@@ -40,7 +41,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """`constants` are the places of arguments that a program packs where they are weights."""
+    """An overload: its kind and its formula, None for one that only a step of its own computes.
+
+    `constants` are the places of arguments that a program packs where they are weights.
+    """
 
     kind: Kind
     build: Callable[..., Any] | None
@@ -58,11 +62,13 @@ class Out:
 
 
 def only(condition: bool, why: str) -> None:
+    """Raises NotExpressible with this reason unless the condition holds."""
     if not condition:
         raise NotExpressible(why)
 
 
 def axis_of(x: Any, dim: int) -> int:
+    """The axis of x, counted from the front; 0 for a tensor without axes."""
     return dim % max(len(x.shape), 1)
 
 

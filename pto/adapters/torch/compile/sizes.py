@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's symbolic sizes as ours: a sympy expression as a _core.Dim, and as Python text.
 
-expression(node.meta["val"].shape[0])          # 16, or s0 * s1
-dim_of(s0 * s1, {s0: Dim.symbol(0), s1: Dim.symbol(1)})
+    expression(node.meta["val"].shape[0])          # 16, or s0 * s1
+    dim_of(s0 * s1, {s0: Dim.symbol(0), s1: Dim.symbol(1)})
+
+Thread safety: pure functions.
 """
 
 import functools
@@ -21,7 +23,7 @@ _REMAINDERS = tuple(getattr(ours, n) for n in ("Mod", "PythonMod") if hasattr(ou
 
 
 class NotExpressible(Exception):
-    """The tile language cannot say it, with the reason: ATen's kernel runs it."""
+    """The tile language cannot say a node, so ATen's kernel runs it; the text gives the reason."""
 
 
 def expression(size: Any) -> Any:
@@ -46,7 +48,8 @@ def is_from_data(symbol: sympy.Symbol) -> bool:
 
 
 def dim_of(size: Any, known: Mapping[sympy.Symbol, Any]) -> Any:
-    """A size for known values of its symbols. Raises NotExpressible."""
+    """A size for known values of its symbols. Raises NotExpressible for an unknown symbol or an
+    operation that sizes of programs lack."""
     if isinstance(size, int):
         return size
     if size.is_Integer:
@@ -76,5 +79,5 @@ def dim_of(size: Any, known: Mapping[sympy.Symbol, Any]) -> Any:
 
 
 def text_of(size: Any) -> str:
-    """A size as Python text over the names of its symbols, for `math` and `torch`."""
+    """A size as Python text over the names of its symbols; it may call `math` and `torch`."""
     return str(size) if isinstance(size, int) else f"({PythonPrinter().doprint(size)})"

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of an FX graph as formulas of the tile language.
 
-    known = Translation(graph)
+    known = Translation()
     known.refusal(node)             # None, or why ATen runs it
-    known.bases(node)               # the values that it reads, once views are looked through
-    build = known.builder(nodes, parameters, results)
+    known.reads(node)               # the values that it reads, views looked through
+    Building(known, {x: traced}, sizes).compute(node)
 
 Views and tensors made of numbers alone are lazy: they are no steps, but belong to each program that
-reads them. What a node of several results makes are its getitem nodes.
+reads them. The results of a node that makes several are its getitem nodes. Thread safety: a
+Translation belongs to one thread.
 """
 
 import operator
@@ -15,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from pto import _core
 from pto import language as tile
 from pto.adapters.torch.compile import formulas, movement  # noqa: F401 fill the table
-from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, row_of
+from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, only, row_of
 from pto.adapters.torch.compile.sizes import (
     NotExpressible,
     dim_of,
@@ -85,11 +87,11 @@ class Translation:
         return row is not None and row.kind in LAZY and self.refusal(node) is None
 
     def is_made(self, node: fx.Node) -> bool:
-        """Says whether a node is lazy and reads no element, if perhaps the sizes of a tensor."""
+        """Says whether a node is lazy and reads no elements, though perhaps sizes of a tensor."""
         return self.is_lazy(node) and not is_part(node) and self.row(node).kind is Kind.MAKE
 
     def bases(self, node: fx.Node) -> Iterator[fx.Node]:
-        """The values from which a node, if it is lazy, and else which it, computes."""
+        """The values that a lazy node is computed from; any other node itself."""
         if self.is_made(node):
             return
         if is_part(node) and self.is_lazy(node):
@@ -129,8 +131,8 @@ class Translation:
             promise = Promise(one)
             if promise.dtype is None:
                 return f"a tensor is {one.dtype} on {one.device}, {one.layout}"
-            if promise.fake.ndim > 8:
-                return "a tensor has more than 8 axes"
+            if promise.fake.ndim > _core.MAX_RANK:
+                return f"a tensor has more than {_core.MAX_RANK} axes"
             if any(map(is_from_data, symbols_of(promise.shape))):
                 return "a size comes from data"
         if any(is_symbolic(one) and not isinstance(one.meta["val"], torch.SymInt | int)
@@ -139,7 +141,7 @@ class Translation:
         return self._trial(node)
 
     def _trial(self, node: fx.Node) -> str | None:
-        """Traces a node alone; nodes alike but for their names share the answer."""
+        """Traces a node alone; nodes that differ only in names share the answer."""
         inputs = [one for one in node.all_input_nodes if not is_symbolic(one)]
         about = {one: f"{self.promise(one).dtype}{self.promise(one).shape}" for one in inputs}
         about |= {one: str(one.meta["val"]) for one in node.all_input_nodes if is_symbolic(one)}
@@ -206,6 +208,7 @@ class Building:
         found = row.build(out, *args, **kwargs)
         if isinstance(found, tuple):
             return found
+        only(len(found.shape) == len(out.shape), "its formula gives another number of axes")
         return found if found.dtype is out.dtype else cast(found, out.dtype)
 
     def _out(self, value: Any) -> Out:

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promises of the fake tensors of a graph: types, shapes, and how results lie in memory."""
+"""Promises of the fake tensors of a graph: types, shapes, and how results lie in memory.
+
+    promise = Promise(node.meta["val"])
+    promise.dtype, promise.shape, promise.order        # "f32", (s0, 4), (0, 1)
+
+Thread safety: any thread may ask.
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +23,13 @@ CONTIGUOUS, ROWS, ANY = range(3)  # StrideClass of launch/signature.hpp
 
 @dataclass(frozen=True)
 class Promise:
-    """A tensor of the graph: its type, sizes and strides (ints or sympy expressions)."""
+    """A tensor of the graph: its type, its sizes and strides in elements (ints, or sympy's)."""
 
     fake: torch.Tensor
 
     @cached_property
     def dtype(self) -> str | None:
-        """The element type as we call it; None where we have none, or not on this device."""
+        """Our name of the element type; None where there is none, or off the CPU."""
         is_plain = self.fake.layout == torch.strided and self.fake.device.type == "cpu"
         return DTYPE_NAMES.get(self.fake.dtype) if is_plain else None
 
@@ -62,7 +68,7 @@ class Promise:
 
     @cached_property
     def stride_class(self) -> int:
-        """The class of the strides of this tensor as it is."""
+        """The StrideClass of this tensor, its axes as they stand."""
         sizes, strides = self.fake.shape, self.fake.stride()
         if _is_dense(sizes, strides):
             return CONTIGUOUS
@@ -70,7 +76,7 @@ class Promise:
 
     @property
     def bytes(self) -> int | None:
-        """The bytes of its elements for the sizes of the capture."""
+        """The bytes of its elements, for the sizes of the capture; None where one has no hint."""
         sizes = [_hint(size) for size in self.fake.shape]
         return None if None in sizes else math.prod(sizes) * self.fake.element_size()
 
@@ -107,7 +113,3 @@ def _hint(size: Any) -> int | None:
     if isinstance(size, int):
         return size
     return size.node.hint if size.node.has_hint() else None  # a size from data has none
-
-
-def promise_of(value: Any) -> Promise | None:
-    return Promise(value) if isinstance(value, torch.Tensor) else None

@@ -26,22 +26,34 @@ class NpuGenerator final : public c10::GeneratorImpl {
     const std::lock_guard lock(numbers_.mutex());
     numbers_.set_current_seed(seed);
   }
-  void set_offset(uint64_t offset) override { numbers_.set_offset(offset); }
-  uint64_t get_offset() const override { return numbers_.get_offset(); }
-  uint64_t current_seed() const override { return numbers_.current_seed(); }
+  void set_offset(uint64_t offset) override {
+    const std::lock_guard lock(numbers_.mutex());
+    numbers_.set_offset(offset);
+  }
+  uint64_t get_offset() const override {
+    const std::lock_guard lock(numbers_.mutex());
+    return numbers_.get_offset();
+  }
+  uint64_t current_seed() const override {
+    const std::lock_guard lock(numbers_.mutex());
+    return numbers_.current_seed();
+  }
   uint64_t seed() override {
     const std::lock_guard lock(numbers_.mutex());
     return numbers_.seed();
   }
   void set_state(const c10::TensorImpl& state) override {
+    const std::lock_guard lock(numbers_.mutex());
     numbers_.unsafeGetGeneratorImpl()->set_state(state);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    const std::lock_guard lock(numbers_.mutex());
     return numbers_.unsafeGetGeneratorImpl()->get_state();
   }
 
  private:
   NpuGenerator* clone_impl() const override {
+    const std::lock_guard lock(numbers_.mutex());
     return new NpuGenerator(device_.index(), numbers_.clone());
   }
 
@@ -70,14 +82,18 @@ const at::Generator& cpu_generator(const at::Generator& generator) {
 
 BorrowedGenerator::BorrowedGenerator(int device)
     : device_(cpu_generator(default_generator(device))) {
-  c10::GeneratorImpl* cpu = at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl();
+  c10::GeneratorImpl* const cpu = at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl();
+  c10::GeneratorImpl* const own = device_.unsafeGetGeneratorImpl();
+  const std::scoped_lock lock(cpu->mutex_, own->mutex_);
   cpu_state_ = cpu->get_state();
-  cpu->set_state(*device_.unsafeGetGeneratorImpl()->get_state());
+  cpu->set_state(*own->get_state());
 }
 
 BorrowedGenerator::~BorrowedGenerator() {
-  c10::GeneratorImpl* cpu = at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl();
-  device_.unsafeGetGeneratorImpl()->set_state(*cpu->get_state());
+  c10::GeneratorImpl* const cpu = at::detail::getDefaultCPUGenerator().unsafeGetGeneratorImpl();
+  c10::GeneratorImpl* const own = device_.unsafeGetGeneratorImpl();
+  const std::scoped_lock lock(cpu->mutex_, own->mutex_);
+  own->set_state(*cpu->get_state());
   cpu->set_state(*cpu_state_);
 }
 

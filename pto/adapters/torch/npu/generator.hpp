@@ -4,7 +4,8 @@
 //     const at::Generator& cpu = cpu_generator(default_generator(0));
 //
 // Invariant: an npu tensor gets the numbers that a CPU tensor gets under the same seed.
-// Thread safety: as PyTorch's generators; the CPU generator's mutex guards the state.
+// Thread safety: any thread may call; the mutex of the CPU generator inside guards its state. While
+// a BorrowedGenerator lives, other threads' CPU numbers come from the device's sequence too.
 #pragma once
 
 #include <ATen/core/Generator.h>

@@ -46,6 +46,18 @@ class HostScope {
   at::AutoDispatchBelowADInplaceOrView below_;
 };
 
+// Leaves at the end of its scope a stream that enter_if_idle() has entered.
+class Entered {
+ public:
+  explicit Entered(Stream& stream) : stream_(stream) {}
+  ~Entered() { stream_.leave(); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  Stream& stream_;
+};
+
 template <class Run, size_t N>
 class AliasKernel final : public StreamKernel {
  public:

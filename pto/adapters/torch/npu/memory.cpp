@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "pto/abi/host.h"
+#include "pto/adapters/torch/npu/placement.hpp"
 #include "pto/launch/memory.hpp"
 
 namespace pto::torch_npu {
@@ -113,7 +114,7 @@ class NpuAllocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
-    const Counters& counted = counters_of(device);
+    const Counters& counted = counters_of(existing_device(device));
     c10::CachingDeviceAllocator::DeviceStats stats;
     const auto fill = [](c10::CachingAllocator::StatArray& to, int64_t current, int64_t peak,
                          int64_t ever, int64_t freed) {
@@ -131,14 +132,14 @@ class NpuAllocator final : public c10::DeviceAllocator {
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex device) override {
-    Counters& counted = counters_of(device);
+    Counters& counted = counters_of(existing_device(device));
     for (auto* sum : {&counted.bytes_ever, &counted.bytes_freed, &counted.blocks_ever,
                       &counted.blocks_freed, &counted.failures}) {
       sum->store(0);
     }
   }
   void resetPeakStats(c10::DeviceIndex device) override {
-    Counters& counted = counters_of(device);
+    Counters& counted = counters_of(existing_device(device));
     counted.bytes_peak = counted.bytes.load();
     counted.blocks_peak = counted.blocks.load();
   }

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.npu: devices, streams, memory, random numbers, and which operators fell back to the CPU.
 
-with torch.npu.device(1), torch.npu.stream(torch.npu.Stream()):
-    y = x @ x                        # runs on the stream's thread
-torch.npu.synchronize(1)
+    with torch.npu.device(1), torch.npu.stream(torch.npu.Stream()):
+        y = x @ x                        # runs on the stream's thread
+    torch.npu.synchronize(1)
+
+Functions are those of torch.cuda of the same names. `device` is a number, "npu:1" or a
+torch.device; None is the current one. Errors: Failure for a device that does not exist. Thread
+safety: any thread may call; the current device and stream belong to the thread.
 """
 
 import ctypes
@@ -15,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from pto.adapters.torch.device_library import functions
 from pto.adapters.torch.npu import amp as amp
+from pto.errors import Failure
 from torch import Event
 from torch.accelerator import memory as _memory
 
@@ -35,15 +40,23 @@ _Device = torch.device | str | int | None
 
 
 def _index(device: _Device) -> int:
-    """The number of a device; the current one where none is named."""
-    if device is None:
-        return current_device()
-    if isinstance(device, int):
-        return device
-    device = torch.device(device)
-    if device.type != "npu":
-        raise ValueError(f"device {device} is not an npu: pass npu:0 or a number")
-    return current_device() if device.index is None else device.index
+    """The number of a device; the current one where none is named.
+
+    Raises ValueError for a device of another type, Failure for one that does not exist.
+    """
+    if isinstance(device, str | torch.device):
+        device = torch.device(device)
+        if device.type != "npu":
+            raise ValueError(f"device {device} is not an npu: pass npu:0 or a number")
+        device = device.index
+    index, count = current_device() if device is None else device, device_count()
+    if not 0 <= index < count:
+        raise Failure(
+            f"npu:{index} does not exist",
+            f"there are {count} npu devices, npu:0 to npu:{count - 1}",
+            "use one of them, or set PTO_NPU_DEVICES before the start",
+        )
+    return index
 
 
 def is_available() -> bool:
@@ -64,7 +77,7 @@ def is_checked() -> bool:
 
 
 def device_count() -> int:
-    """How many npu devices there are: PTO_NPU_DEVICES, or 2."""
+    """The number of npu devices: PTO_NPU_DEVICES, or 2."""
     return functions().pto_npu_device_count()
 
 
@@ -78,10 +91,11 @@ def set_device(device: _Device) -> None:
 
 
 class device:  # noqa: N801 PyTorch's name
-    """Makes a device current in a `with` block; None does nothing."""
+    """Makes a device current in a `with` block; None and negative numbers do nothing."""
 
     def __init__(self, device: _Device):
-        self.idx = -1 if device is None else _index(device)
+        is_none = device is None or (isinstance(device, int) and device < 0)
+        self.idx = -1 if is_none else _index(device)
         self.prev_idx = -1
 
     def __enter__(self) -> "device":
@@ -227,7 +241,7 @@ default_generators = tuple(map(torch.ops.pto_npu.default_generator, range(device
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device: random numbers are those of the CPU under this seed."""
+    """Seeds the current device, which then draws the CPU's random numbers of this seed."""
     default_generators[current_device()].manual_seed(int(seed))
 
 

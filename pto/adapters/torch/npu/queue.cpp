@@ -81,10 +81,7 @@ int32_t submit(int32_t device, const void* to, const pto_device_job* job) {
       stream.submit(std::move(kernel), is_short ? Length::Short : Length::Long);
       return;
     }
-    struct Leave {
-      Stream& stream;
-      ~Leave() { stream.leave(); }
-    } const leave{stream};
+    const Entered entered(stream);
     kernel->run();
   });
 }

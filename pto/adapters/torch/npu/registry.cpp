@@ -83,9 +83,9 @@ int32_t run_operator(const DeviceCall& call) {
   Stream& stream = current_stream(call.device_index);
   const bool is_short = largest(call) < kLongBytes;
   if (is_short && !is_checked() && stream.enter_if_idle()) {
+    const Entered entered(stream);
     const int32_t code = call.run(call.call);
     if (code == 0) call.finish(call.invocation);
-    stream.leave();
     return code;
   }
   pto_operator_launch* launch = pto_operator_bind(call.call);

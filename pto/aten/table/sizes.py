@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions on sizes: a row leaves to ATen the calls that ATen refuses and its formula broadcasts.
+
+    unequal(values, (("self", 1), ("vec", 0)))    # "axis 1 of self has 5, axis 0 of vec 1", or None
+    grows(values["self"], [5, 7])                 # True where self has more than these sizes
+
+Sizes that are symbols of a traced program differ from none.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pto.aten.records import library
+
+Axis = tuple[str, int]  # of an argument
+
+
+def unequal(values: Mapping[str, Any], *pairs: tuple[Axis, Axis]) -> str | None:
+    """The first two axes that have to be as long as each other and are not, as a reason."""
+    for (one, axis), (other, place) in pairs:
+        a, b = library().shape(values[one])[axis], library().shape(values[other])[place]
+        if _differ(a, b):
+            return f"axis {axis} of {one} has {a} elements, axis {place} of {other} {b}"
+    return None
+
+
+def grows(value: Any, sizes: Sequence[Any]) -> bool:
+    """Whether a tensor cannot be expanded to these sizes."""
+    own = library().shape(value)
+    pairs = zip(reversed(own), reversed(sizes), strict=False)
+    return len(own) > len(sizes) or any(_differ(a, 1) and _differ(a, b) for a, b in pairs)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces files as a whole: a reader sees the old content or the new one, never a part.
+
+    write_whole(path, [text.encode()])
+
+Thread safety: any threads and processes may write one file at once; the last one stays.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: Path, pieces: Iterable[Any]) -> None:
+    """Writes buffers one after another to a file in a folder that exists.
+
+    Raises OSError, or ValueError for a NUL in the name; the old file then stays as it was.
+    """
+    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with open(new, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        os.replace(new, path)
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            new.unlink()
