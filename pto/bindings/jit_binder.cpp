@@ -86,6 +86,9 @@ void JitBinder::forget_kernels() {
 
 int JitBinder::visit(visitproc visit, void* arg) const {
   Py_VISIT(policy_);
+  for (const auto& row : constants_)
+    for (PyObject* constant : row) Py_VISIT(constant);
+  for (const auto& [program, form] : forms_) Py_VISIT(form);
   if (const int stopped = parameters_.visit(visit, arg)) return stopped;
   return captures_.visit(visit, arg);
 }

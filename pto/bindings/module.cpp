@@ -44,6 +44,8 @@ void set_task_failure(const HostError& error) {
 
 NB_MODULE(_core, m) {
   using namespace pto::bindings;
+  // Globals and torch.compile's caches live until the process ends, where nanobind would list them.
+  nb::set_leak_warnings(false);
   m.doc() = "The compiled core of pto. Use the names of `pto`, not these.";
   m.attr("MAX_RANK") = int{PTO_MAX_RANK};
   m.attr("MAX_TENSORS") = int{PTO_MAX_TENSORS};
