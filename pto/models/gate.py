@@ -80,6 +80,7 @@ class TopkGateShared:
 
 def _check(name: str, value: int, least: int, why: str, most: Any = math.inf) -> None:
     if not least <= value <= most:
+        most_text = "on" if most is math.inf else f"to {most}"
         raise InvalidValue(
-            f"topk_gate: {name} is {value}", why, f"pass {name} from {least} to {most}"
+            f"topk_gate: {name} is {value}", why, f"pass {name} from {least} {most_text}"
         )
