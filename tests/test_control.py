@@ -327,8 +327,39 @@ def stale_reader(x, n):
     return scaled(x)
 
 
+def stale_reader_inside(x, n):
+    factor = 3
+
+    def scaled(z):
+        return sum([(lambda y: y * factor + i)(z) for i in range(2)])
+
+    if n[0] > 2:
+        factor = 5
+        x = scaled(x)
+    return x
+
+
+@pto.jit
+def own_names(x, n):
+    def summed(z):
+        return sum([(lambda k: k + i)(z) for i in range(3)])
+
+    for i in pto.loop(n[0]):
+        k = x * 2
+        x = summed(k) + i
+    return x
+
+
+def test_a_function_may_have_variables_of_its_own_with_names_that_a_loop_changes():
+    want = X
+    for i in range(3):
+        want = 6 * want + 3 + i
+    np.testing.assert_array_equal(own_names(X, np.array([3])), want)
+
+
 _MISTAKES = {
     "reader": (stale_reader, "twice reads factor, which a loop or branch changes"),
+    "reader_inside": (stale_reader_inside, "scaled reads factor, which a loop or branch changes"),
     "traced_step": (traced_step, "an unroll_list with the step"),
     "variables": (three_variables, "the variables of the loop: i"),
     "unroll_list": (wrong_list, "the unroll_list is [0]"),
