@@ -8,7 +8,6 @@ Thread safety: any threads and processes may write one file at once; the last on
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ def write_whole(path: Path, pieces: Iterable[Any]) -> None:
 
     Raises OSError, or ValueError for a NUL in the name; the old file then stays as it was.
     """
-    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # containers may share a pid
+    # Numbers of processes and threads repeat in other containers and in nested calls.
+    new = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         with open(new, "xb") as file:
             for piece in pieces:

@@ -83,20 +83,21 @@ def test_symbolic_scalars_compute_as_integers(kind):
     assert out.tolist() == [wanted] * 5
 
 
-def test_symbolic_scalars_divide_by_zero_and_minus_one_as_integers_in_memory_do():
-    """The processor refuses both quotients, which would end the process."""
-
+def test_a_call_refuses_sizes_that_it_divides_by_zero_and_integers_in_memory_give_zero():
     @pto.jit
     def divided(x, numbers):
-        size, least = x.shape[0], (x.shape[0] - 9) * 2**62
-        for i in pto.loop(size // (size - 7)):
+        size = x.shape[0]
+        for i in pto.loop(size // (size - 6)):
             numbers = numbers + i + 1
-        parts = [size // (size - 7), size % (size - 7), least // (size - 8), least % (size - 8)]
+        parts = [size // (size - 8), size % (size - 8)]
         return [numbers - numbers + part for part in parts], numbers // 0, numbers % 0, numbers
 
     parts, *others = divided(np.zeros((7, 1), F32), numbers := np.array([7]))
-    assert [part.tolist() for part in parts] == [[0], [0], [-(2**63)], [0]]
-    assert others == [0, 0, numbers]
+    assert [part.tolist() for part in parts] == [[-7], [0]]
+    assert others == [0, 0, numbers + 28]
+    for size in (6, 8):
+        with pytest.raises(pto.Error, match="the size s.* divides by zero"):
+            divided(np.zeros((size, 1), F32), numbers)
 
 
 def test_numbers_of_every_kind_have_min_max_and_as_variable():
@@ -327,8 +328,39 @@ def stale_reader(x, n):
     return scaled(x)
 
 
+def stale_reader_inside(x, n):
+    factor = 3
+
+    def scaled(z):
+        return sum([(lambda y: y * factor + i)(z) for i in range(2)])
+
+    if n[0] > 2:
+        factor = 5
+        x = scaled(x)
+    return x
+
+
+@pto.jit
+def own_names(x, n):
+    def summed(z):
+        return sum([(lambda k: k + i)(z) for i in range(3)])
+
+    for i in pto.loop(n[0]):
+        k = x * 2
+        x = summed(k) + i
+    return x
+
+
+def test_a_function_may_have_variables_of_its_own_with_names_that_a_loop_changes():
+    want = X
+    for i in range(3):
+        want = 6 * want + 3 + i
+    np.testing.assert_array_equal(own_names(X, np.array([3])), want)
+
+
 _MISTAKES = {
     "reader": (stale_reader, "twice reads factor, which a loop or branch changes"),
+    "reader_inside": (stale_reader_inside, "scaled reads factor, which a loop or branch changes"),
     "traced_step": (traced_step, "an unroll_list with the step"),
     "variables": (three_variables, "the variables of the loop: i"),
     "unroll_list": (wrong_list, "the unroll_list is [0]"),

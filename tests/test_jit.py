@@ -253,6 +253,24 @@ def test_many_threads_compile_once_and_agree():
         close(result, want)
 
 
+def test_kernels_that_are_forgotten_while_one_is_made_do_not_come_back():
+    traced = []
+
+    def note():
+        traced.append(1)
+        if len(traced) == 1:
+            plus_one.forget_kernels()  # as pto.tune() does, on another thread perhaps
+
+    @pto.jit
+    def plus_one(x):
+        note()
+        return x + 1
+
+    for calls in (1, 2, 2):
+        close(plus_one(torch.ones(3)), torch.full((3,), 2.0))
+        assert len(traced) == calls
+
+
 def test_threads_that_meet_a_traced_condition_at_once_agree():
     """The late one finds its condition when the other has made a branch of it already."""
     inside, done = threading.Event(), threading.Event()

@@ -17,6 +17,7 @@ from package_cases import calls, parts, program, same, save_all, scaled
 import pto
 from pto import container
 from pto.language.results import taken_apart
+from pto.whole_files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 CHILD = """
@@ -249,3 +250,19 @@ def test_other_kinds_are_told_apart(saved):
     ):
         pto.CompiledPackage.load(path)
     assert container.described(path).startswith("parts.pto: a jitted function, ")
+
+
+def test_a_file_is_replaced_as_a_whole_also_while_another_replaces_it(tmp_path):
+    path = tmp_path / "a.json"
+
+    def pieces():
+        yield b"last, "
+        write_whole(path, [b"first"])
+        assert path.read_bytes() == b"first"
+        yield b"whole"
+
+    write_whole(path, pieces())
+    assert path.read_bytes() == b"last, whole" and [*tmp_path.iterdir()] == [path]
+    with pytest.raises(TypeError):
+        write_whole(path, [b"half", None])
+    assert path.read_bytes() == b"last, whole" and [*tmp_path.iterdir()] == [path]

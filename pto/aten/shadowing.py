@@ -87,11 +87,14 @@ class Shadow:
 
     def _saved(self, full_name: str, values: dict[str, Any]) -> tuple[str, str]:
         """A new file with the arguments, "" where it cannot be written, and a text about it."""
+        file = ""
         try:
             descriptor, file = tempfile.mkstemp(".npz", f"{full_name}_", self.folder)
             os.close(descriptor)
             save_call(file, full_name, values)
         except OSError as error:
+            if file:
+                os.unlink(file)  # a part of it may be there
             return "", f"its arguments are not saved: {error}"
         return file, f"pto.aten.load_call({file!r}) has its arguments"
 

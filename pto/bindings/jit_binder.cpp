@@ -294,7 +294,9 @@ JitBinder::Found JitBinder::find(Signature* found, const Bound& bound) {
   for (uint32_t i = 0; i < signature.count; ++i)
     wants_copies |=
         wants_copy(entry->program->spec().inputs[i], tensor_class(signature.words[i]).strides);
-  return last_ = {entry, forms_.at(entry->program.get()), wants_copies};
+  const Found made = {entry, forms_.at(entry->program.get()), wants_copies};
+  if (entry->owner == owner_) last_ = made;  // else the kernels were forgotten meanwhile
+  return made;
 }
 
 // Returns the tensors with copies for those that the code, of a package, takes without gaps alone.

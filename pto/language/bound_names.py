@@ -14,7 +14,7 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.L
           ast.SetComp, ast.DictComp, ast.GeneratorExp)  # fmt: skip
 
 
-def own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
+def own_nodes(body: list[ast.AST]) -> list[ast.AST]:
     """All nodes of statements, those of inner functions apart."""
     found: list[ast.AST] = []
     waiting: list[ast.AST] = list(body)
@@ -26,7 +26,7 @@ def own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
     return found
 
 
-def assigned(body: list[ast.stmt]) -> set[str]:
+def assigned(body: list[ast.AST]) -> set[str]:
     """The variables that statements assign, those of inner functions apart."""
     found: set[str] = set()
     for node in own_nodes(body):
@@ -55,7 +55,7 @@ def readers(body: list[ast.stmt]) -> dict[ast.AST, tuple[str, set[str]]]:
         if isinstance(node, ast.FunctionDef):
             found[node] = node.name, _read(node.args, node.body)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            read = _read(node.value.args, [ast.Expr(node.value.body)])
+            read = _read(node.value.args, [node.value.body])
             found |= {target: (ast.unparse(target), read) for target in node.targets}
     for _ in found:
         for _, read in found.values():
@@ -63,9 +63,25 @@ def readers(body: list[ast.stmt]) -> dict[ast.AST, tuple[str, set[str]]]:
     return found
 
 
-def _read(parameters: ast.arguments, body: list[ast.stmt]) -> set[str]:
+def _read(parameters: ast.arguments, body: list[ast.AST]) -> set[str]:
+    """The variables around a function of these parameters and statements that it reads."""
     own = {one.arg for one in ast.walk(parameters) if isinstance(one, ast.arg)} | assigned(body)
+    named: set[str] = set()
     for one in own_nodes(body):
         own -= {*one.names} if isinstance(one, ast.Nonlocal) else set()
-    named = {one.id for part in body for one in ast.walk(part) if isinstance(one, ast.Name)}
+        named |= {one.id} if isinstance(one, ast.Name) else _read_inside(one)
     return named - own
+
+
+def _read_inside(node: ast.AST) -> set[str]:
+    """The variables around an inner function or comprehension that it reads; else none."""
+    if not isinstance(node, SCOPES):
+        return set()
+    if isinstance(node, ast.ClassDef):  # its functions see the variables around it alone
+        return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return _read(ast.arguments([], [], None, [], [], None, []), [*ast.iter_child_nodes(node)])
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    around = [node.args, *getattr(node, "decorator_list", ())]
+    named = {one.id for part in around for one in ast.walk(part) if isinstance(one, ast.Name)}
+    return named | _read(node.args, body)

@@ -163,9 +163,9 @@ class Epilogue {
       if constexpr (kHasRows) row = isa::lanes::splat<V>(row_scale[part.row + i]);
       const auto finished = [&](auto load, int64_t at) {
         // Products are rounded before they are added to, in each of the loops below.
-        V v = isa::fixpipe::rounded(scaled(load, sums, row, part.col, at));
+        V v = isa::lanes::rounded(scaled(load, sums, row, part.col, at));
         if (b) v = v + load(b + at);
-        v = isa::fixpipe::rounded(f(v));
+        v = isa::lanes::rounded(f(v));
         return r ? v + load(r + at) : v;
       };
       const auto write = [&](int64_t at) {

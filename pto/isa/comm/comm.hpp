@@ -250,7 +250,7 @@ PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, cons
   for (int rank = 1; rank < group.nranks; ++rank)
     is_read_later = is_read_later || group[rank].data() == dst.data();
   if (is_read_later)
-    detail::with_own_view(group[0], [&](const auto& sum) {
+    detail::with_own_view(group[0], acc, [&](const auto& sum) {
       reduce_to(sum);
       detail::copy(dst, sum, acc, false);
     });

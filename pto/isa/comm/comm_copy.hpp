@@ -135,9 +135,10 @@ void reduce(const D& dst, const S& src, const T& tile, ReduceOp op) {
           });
 }
 
-// Calls use(view) with a view of the size of another one, over memory that ends with the call.
-template <class G, class Use>
-void with_own_view(const G& like, const Use& use) {
+// Calls use(view) with a view of the size of another one, or of what a tile bounds of it, over
+// memory that ends with the call.
+template <class G, class A, class Use>
+void with_own_view(const G& like, [[maybe_unused]] const A& tile, const Use& use) {
   using T = typename G::Element;
   const auto with_memory = [](int64_t count, const auto& visit) {
     T* const memory = static_cast<T*>(pto_malloc(size_t(count) * sizeof(T)));
@@ -145,8 +146,10 @@ void with_own_view(const G& like, const Use& use) {
     pto_free(memory);
   };
   if constexpr (G::kIsPacked) {
-    with_memory(like.count(),
-                [&](T* memory) { use(GlobalTensor<T, Packed, Packed>(memory, like.count())); });
+    const int64_t valid = int64_t(tile.GetValidRow()) * tile.GetValidCol();
+    const int64_t bounded = like.count() < valid ? like.count() : valid;
+    const int64_t count = bounded > 0 ? bounded : 0;
+    with_memory(count, [&](T* memory) { use(GlobalTensor<T, Packed, Packed>(memory, count)); });
   } else {
     const Shape<> n(like.GetShape(0), like.GetShape(1), like.GetShape(2), like.GetShape(3),
                     like.GetShape(4));

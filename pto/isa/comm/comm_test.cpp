@@ -127,6 +127,13 @@ TEST(Comm, a_reduction_may_end_in_a_view_of_the_group) {
   const auto group = comm::ParallelGroup<Flat>::Create(views, 3, 2);
   comm::TREDUCE(group, views[2], tile, recv, comm::ReduceOp::Sum);
   EXPECT_THAT(c, ElementsAre(111, 222, 333));
+  std::vector<float> of_rank[3] = {std::vector<float>(Stage::Numel, 1),
+                                   std::vector<float>(Stage::Numel, 10),
+                                   std::vector<float>(Stage::Numel, 100)};
+  Flat open[3] = {Flat(of_rank[0].data()), Flat(of_rank[1].data()), Flat(of_rank[2].data())};
+  const auto unbounded = comm::ParallelGroup<Flat>::Create(open, 3, 2);
+  comm::TREDUCE(unbounded, open[2], tile, recv, comm::ReduceOp::Sum);
+  EXPECT_THAT(of_rank[2], Each(111));
 }
 
 template <class T>
