@@ -20,6 +20,7 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
+from pto.language.arguments import is_typed
 from pto.language.copies import copies_of
 from pto.language.explanation import explain
 from pto.language.jit_call import bound
@@ -219,7 +220,7 @@ def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple | list):
         for one in value:
             yield from _leaves(one)
-    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+    elif is_typed(value):
         yield value
 
 
