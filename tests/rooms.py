@@ -56,7 +56,7 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5260,
     "isa": 19240,
-    "language": 11345,
+    "language": 11360,
     "launch": 6530,
     "models": 2500,
     "operators": 3320,
