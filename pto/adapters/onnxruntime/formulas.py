@@ -12,16 +12,12 @@ from collections.abc import Callable
 
 from pto import language as tile
 from pto.adapters.onnxruntime.graph import OnnxNode
-from pto.formulas import activations, norms, numbers
+from pto.formulas import NotExpressible, activations, norms, numbers
 from pto.language.elementwise import binary
 from pto.language.reduce import centred
 from pto.language.shape import same_size
 from pto.language.tensor import Tensor
 from pto.language.types import cast
-
-
-class NotExpressible(Exception):
-    """The tile language cannot say this node; ONNX Runtime's own kernel runs it."""
 
 
 def of(function: Callable) -> Callable:
