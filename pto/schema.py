@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signatures of operators, as the definition and the adapters see them, and the values of a call.
 
-values = bound("add", "add(Tensor x, Tensor y) -> Tensor", arguments, (x,), {"y": y})
-[checked("add", schema, a, v) for a, v in zip(arguments, values)]
+In use:
+
+    values = bound("add", "add(Tensor x, Tensor y) -> Tensor", arguments, (x,), {"y": y})
+    [checked("add", schema, a, v) for a, v in zip(arguments, values)]
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The expected result of a mode of a framework, from NumPy's route.
 
-expected("gradient", case); same_bits(got, want); is_close(case, got)
+In use:
+
+    expected("gradient", case); same_bits(got, want); is_close(case, got)
 """
 
 from dataclasses import replace
