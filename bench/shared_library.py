@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """C++ of the benches, compiled for this machine when they start, once per content.
 
-library = ctypes.CDLL(str(compiled("reference.cpp")))
+In use:
+
+    library = ctypes.CDLL(str(compiled("reference.cpp")))
 """
 
 import hashlib

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file of functions and operators for several CPUs, loaded by a process without a compiler.
 
-python examples/06_package.py
+Run it:
+
+    python examples/06_package.py
 """
 
 import os

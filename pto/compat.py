@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python spellings of other projects: `pto.compat.infini` is the folder compat/infini.
 
-import pto.compat.infini
-pto.compat.infini.install()      # import infini.ops
+In use:
+
+    import pto.compat.infini
+    pto.compat.infini.install()      # import infini.ops
 """
 
 from pto import build_config

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signatures of operators, as the definition and the adapters see them, and the values of a call.
 
-values = bound("add", "add(Tensor x, Tensor y) -> Tensor", arguments, (x,), {"y": y})
-[checked("add", schema, a, v) for a, v in zip(arguments, values)]
+In use:
+
+    values = bound("add", "add(Tensor x, Tensor y) -> Tensor", arguments, (x,), {"y": y})
+    [checked("add", schema, a, v) for a, v in zip(arguments, values)]
 """
 
 from collections.abc import Sequence
@@ -130,12 +132,15 @@ def checked(name: str, schema: str, a: Argument, value: Any) -> Any:
         return None
     if a.kind == "Tensor" and value is not None:
         return value
-    if isinstance(value, int) and a.kind != "float" and not -(1 << 63) <= value < 1 << 63:
-        raise InvalidValue(
-            f"{name}: {a.name} is {value!r:.60}, which does not fit into 64 bits",
-            f"the signature says {a.text}: {schema}",
-            "pass a smaller number",
-        )
+    is_list = a.kind == "int[]" and isinstance(value, list | tuple)
+    for number in value if is_list else [value]:
+        if isinstance(number, int) and a.kind != "float" and not -(1 << 63) <= number < 1 << 63:
+            verb = "holds" if is_list else "is"
+            raise InvalidValue(
+                f"{name}: {a.name} {verb} {number!r:.60}, which does not fit into 64 bits",
+                f"the signature says {a.text}: {schema}",
+                "pass a smaller number",
+            )
     if a.kind == "int[]" and a.list_size and isinstance(value, int):
         return [value] * a.list_size
     is_whole = not isinstance(value, type) and hasattr(value, "__index__")

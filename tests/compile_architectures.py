@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Architectures of transformers with random weights, tiny, for torch.compile's tests.
 
-model, inputs = architecture("Llama")
-model.eval()(**inputs(batch=2, length=7))
+    model, inputs = architecture("Llama")
+    model.eval()(**inputs(batch=2, length=7))
 
 A row has the inputs' kind, the arguments of the configuration, and the model's class where its name
 is not the row's with "Model" behind. Dropouts are off: their numbers differ between f32 and f64.

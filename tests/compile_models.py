@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models of plain PyTorch in the forms that real ones have, for torch.compile's tests.
 
-model, inputs = MODELS["llama"]
-model().eval()(*inputs(batch=2, length=7))
+In use:
+
+    model, inputs = MODELS["llama"]
+    model().eval()(*inputs(batch=2, length=7))
 """
 
 import math

@@ -238,3 +238,19 @@ def test_a_mistake_in_a_declaration_is_told_with_its_line(function):
     assert what in str(error) and error.why, str(error)
     place = function.__code__.co_firstlineno + line
     assert error.location.endswith(f"test_annotations.py:{place}"), str(error)
+
+
+@pytest.mark.parametrize("given, named, told", [
+    (([X], X), {"out": X}, "missing a required argument: 'c'"),
+    (([X, X], X, X), {"c": X}, "multiple values for argument 'c'"),
+    (([X], X, X), {"output": X}, "missing a required argument: 'out'"),
+])  # fmt: skip
+def test_a_name_beside_lists_that_stand_for_several_parameters_is_refused(given, named, told):
+    @pto.jit
+    def product(a, b, c, out):
+        out[:] = a * b * c
+
+    with pytest.raises(pto.Error, match=told) as raised:
+        product(*given, **named)
+    assert isinstance(raised.value, TypeError) and "they are a, b, c, out" in raised.value.why
+    assert raised.value.fix and "test_annotations.py" in str(raised.value)

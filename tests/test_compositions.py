@@ -158,3 +158,26 @@ def test_atan2_of_zeros_and_infinities_is_that_of_c():
     got, want = pto.jit(lambda y, x: pto.atan2(y, x))(y, x), np.arctan2(y, x)
     np.testing.assert_allclose(got, want, rtol=1e-6)
     np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+
+
+WEIGHED = {
+    "lerp": (lambda w: pto.lerp(X, Y, w), lambda x, y, w: pto.lerp(x, y, w),
+             lambda w: X + w * (Y - X), "weight"),
+    "masked_fill": (lambda w: pto.masked_fill(X, X > 0, w),
+                    lambda x, y, w: pto.masked_fill(x, x > 0, w),
+                    lambda w: np.where(X > 0, w, X), "value"),
+    "leaky_relu": (lambda w: pto.leaky_relu(X, w), lambda x, y, w: pto.leaky_relu(x, w),
+                   lambda w: np.where(X > 0, X, X * w), "negative_slope"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_a_weight_is_a_number_or_a_tensor_inside_and_outside_of_functions(name):
+    outside, inside, want, role = WEIGHED[name]
+    for weight in (0.25, np.float64(0.25), np.array([0.25, 0.5, -1.0, 2.0]), X / 8):
+        np.testing.assert_allclose(outside(weight), want(weight), 1e-13)
+        np.testing.assert_allclose(run(inside, X, Y, np.asarray(weight)), want(weight), 1e-13)
+    for wrong in ("a", None):
+        with pytest.raises(pto.Error, match=f"{name}: {role} is") as raised:
+            outside(wrong)
+        assert raised.value.why == f"{role} must be a number or a tensor"

@@ -19,12 +19,12 @@ from conformance.report import PAGE, missing, write
 
 from pto import _core
 from pto.language.dtypes import numpy_type
-from pto.testing.cases import Case, cases, members, record_of, types_of
+from pto.testing.cases import Case, adapter_record, cases, members, types_of
 from pto.testing.expected import by_output, expected, gradient_case, is_close, same_bits
 from pto.testing.frameworks import FRAMEWORKS, Skipped
 
 INSTALLED = [one for one in FRAMEWORKS if one.is_installed()]
-WITH_GRADIENT = {name: one for name, one in OPERATORS.items() if record_of(one).gradient >= 0}
+WITH_GRADIENT = {name: one for name, one in OPERATORS.items() if adapter_record(one).gradient >= 0}
 QUICK_TYPES = ("f32",)  # of all samples, of layouts and of slow modes; the rest is in the deep run
 SLOW_LAYOUTS = ("every second element", "transposed", "negative stride", "stride 0")
 HALVES = ("f16", "bf16")  # whose kernels cost most

@@ -382,3 +382,29 @@ def test_a_mistake_with_loops_and_symbols_is_told(name):
     with pytest.raises(pto.Error) as caught:
         pto.jit(function)(X, np.array([3]))
     assert what in str(caught.value) and caught.value.why and caught.value.fix
+
+
+@pytest.mark.parametrize("n", [7, -7, 3, 4])
+def test_divmod_and_round_take_the_numbers_of_a_program(n):
+    @pto.jit
+    def divided(x, numbers, out, places):
+        for i in pto.loop(6):
+            row, column = divmod(i, 4)
+            places[row, column] = x[round(row), column]
+        m = numbers[0]
+        for column, one in enumerate([*divmod(m, 3), *divmod(17, m), *divmod(m, m), round(m, 2)]):
+            out[column] = one
+
+    x = np.arange(8, dtype=F32).reshape(2, 4)
+    out, places = np.zeros(7, np.int64), np.zeros((2, 4), F32)
+    divided(x, np.array([n]), out, places)
+    assert out.tolist() == [*divmod(n, 3), *divmod(17, n), *divmod(n, n), n]
+    np.testing.assert_array_equal(places, x * (x < 6))
+
+
+def test_divmod_of_tensors_is_that_of_numpy():
+    x, y = np.arange(-4, 8, dtype=F32), np.tile(np.array([3, -2], F32), 6)
+    for got, want in zip(pto.jit(lambda x, y: divmod(x, y))(x, y), divmod(x, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+    for got, want in zip(pto.jit(lambda y: divmod(7, y))(y), divmod(7, y), strict=True):
+        np.testing.assert_array_equal(got, want)

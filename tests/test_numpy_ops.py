@@ -211,8 +211,11 @@ def test_mistakes_in_attributes_are_refused_by_the_schema():
     ]:
         with refused(TypeError, text):
             call()
-    with refused(ValueError, "does not fit into 64 bits"):
+    with refused(ValueError, "softmax: dim is 1180591620717411303424, which does not fit into 64"):
         ops.softmax(x, 1 << 70)
+    for last in (1 << 63, -(1 << 63) - 1):
+        with refused(ValueError, f"transpose: perm holds {last}, which does not fit into 64 bits"):
+            ops.transpose(x, perm=[0, last])
 
 
 def test_errors_keep_their_kind():

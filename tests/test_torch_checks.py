@@ -18,7 +18,7 @@ from pto.adapters.record import Record
 from pto.adapters.torch import activation, has_cpp_gradients
 from pto.language.samples import samples
 from pto.ops import __all__ as NAMES
-from pto.testing.cases import record_of, types_of
+from pto.testing.cases import adapter_record, types_of
 
 # Quantised numbers are no function of anything that could have a gradient.
 QUANTISED = {"quantize_int4", "quantize_rows", "scaled_matmul"}
@@ -27,7 +27,7 @@ FUNCTIONS = {name: OPERATORS[name] for name in NAMES}  # the rest works in place
 OPCHECKS = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
 OWN_DEVICES = "test_autograd_registration"  # PyTorch has it for its own devices only
 every_function = pytest.mark.parametrize("operator", FUNCTIONS.values(), ids=FUNCTIONS)
-WITH_GRADIENT = {name: one for name, one in FUNCTIONS.items() if record_of(one).gradient >= 0}
+WITH_GRADIENT = {name: one for name, one in FUNCTIONS.items() if adapter_record(one).gradient >= 0}
 every_function_with_gradient = pytest.mark.parametrize(
     "operator", WITH_GRADIENT.values(), ids=WITH_GRADIENT
 )
@@ -110,8 +110,8 @@ def test_opcheck_finds_nothing_on_the_npu(operator, deep):
 
 @every_function
 def test_the_gradient_is_that_of_finite_differences(operator, deep):
-    if derivative(record_of(operator)) is None:
-        has_floats = any(o.is_differentiable for o in record_of(operator).outputs)
+    if derivative(adapter_record(operator)) is None:
+        has_floats = any(o.is_differentiable for o in adapter_record(operator).outputs)
         assert has_floats is (operator.name in QUANTISED)
         return
     for call in typical(operator, deep, 2):
@@ -124,7 +124,7 @@ def test_the_gradient_is_that_of_finite_differences(operator, deep):
 def test_the_second_derivative_is_that_of_finite_differences_or_refused(
     operator, deep, record_property
 ):
-    first = derivative(record_of(operator))
+    first = derivative(adapter_record(operator))
     if first is None:
         return
     has_second = derivative(first) is not None
@@ -164,8 +164,8 @@ def test_every_operator_that_gives_floating_point_results_has_a_gradient():
     without = {
         name
         for name in NAMES
-        if record_of(OPERATORS[name]).gradient < 0
-        and any(o.is_differentiable for o in record_of(OPERATORS[name]).outputs)
+        if adapter_record(OPERATORS[name]).gradient < 0
+        and any(o.is_differentiable for o in adapter_record(OPERATORS[name]).outputs)
     }
     assert without == QUANTISED
     x = torch.randn(2, 32, requires_grad=True)

@@ -144,6 +144,19 @@ def test_another_file_is_read_where_config_names_it(own_cache, tmp_path, monkeyp
     assert "workers" not in choices(pto.jit(softmax_of), X)
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_the_search(own_cache, tmp_path):
+    (tmp_path / "file").write_text("")
+    softmax = pto.jit(softmax_of)
+    for path in (tmp_path, tmp_path / "file" / "options.json", "a\0b"):
+        with pytest.raises(
+            pto.Error, match="tune: what a search finds cannot be written"
+        ) as raised:
+            pto.tune(softmax, X, path=path)
+        assert raised.value.why and "path=" in raised.value.fix
+        assert "test_tune.py" in raised.value.location
+    assert not own_cache.parent.exists()  # no kernel was compiled
+
+
 def test_other_cpus_and_programs_have_other_entries(own_cache, monkeypatch):
     put(own_cache, softmax_of, (X,), {"workers": 3})
     assert "workers" not in choices(pto.jit(lambda x: pto.softmax(x) + 1), X)

@@ -28,6 +28,7 @@ from pto.aten.records import Record, arrays_in, library
 from pto.aten.wins import may_win, why_not
 from pto.language.dtypes import dtype, f32
 from pto.language.jit import jit
+from pto.language.operation import names_of
 from pto.language.tensor import Tensor
 from pto.language.types import cast, wide
 
@@ -111,8 +112,7 @@ class Row:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        code = self.formula.__code__
-        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return names_of(self.formula)
 
     def result_types(self, kind: str) -> list[str]:
         """The element types of the results for tensors of a type."""

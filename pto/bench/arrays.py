@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of benches: torch tensors where PyTorch is installed, else NumPy arrays.
 
-a = random((512, 384), "bf16")
-operator("matmul")(a, b)         # torch.ops.pto.matmul or pto.ops.matmul
-exact(a)                         # the same values in f64, of NumPy
+In use:
+
+    a = random((512, 384), "bf16")
+    operator("matmul")(a, b)         # torch.ops.pto.matmul or pto.ops.matmul
+    exact(a)                         # the same values in f64, of NumPy
 """
 
 import importlib

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m pto bench CASE [SIZE...]: ours, the peers of this machine, and what it can do at most.
 
-python -m pto bench matmul 512x384x1536 --dtype f32
-python -m pto bench attention 12x512x64 --threads 1,2 --json attention.jsonl
+For instance:
+
+    python -m pto bench matmul 512x384x1536 --dtype f32
+    python -m pto bench attention 12x512x64 --threads 1,2 --json attention.jsonl
 """
 
 import argparse

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows what was measured: a table with bars in a terminal, and a picture.
 
-comparison = Comparison.of(measure(CASES["matmul"], setting))
-print("\\n".join(table(comparison, "rows x depth x columns")))
-picture([comparison], ["rows x depth x columns"], "matmul.png")
+In use:
+
+    comparison = Comparison.of(measure(CASES["matmul"], setting))
+    print("\\n".join(table(comparison, "rows x depth x columns")))
+    picture([comparison], ["rows x depth x columns"], "matmul.png")
 """
 
 import importlib.util

@@ -4,3 +4,7 @@
 A formula takes traced tensors and plain numbers, and knows no framework. The caller widens f16 and
 bf16 before, and rounds what leaves the kernel. What the language has itself is not repeated here.
 """
+
+
+class NotExpressible(Exception):
+    """The language cannot say a framework's node, whose own kernel runs it; the text says why."""

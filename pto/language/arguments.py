@@ -60,6 +60,12 @@ def classify(kind: type) -> int:
     return STRUCTURE if is_structure else UNKNOWN
 
 
+def is_typed(value: Any) -> bool:
+    """Says whether it is a tensor of any library, or a class of these: it has an element type and
+    a shape."""
+    return hasattr(value, "dtype") and hasattr(value, "shape")
+
+
 def _is_plain_torch(kind: type) -> bool:
     """False for classes that PyTorch asks what a call means: fake and wrapped tensors, others."""
     torch = sys.modules["torch"]

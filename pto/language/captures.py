@@ -87,6 +87,11 @@ def fingerprint(function: types.FunctionType) -> Fingerprint:
     return Fingerprint("\n".join(print_.texts), tuple(print_.objects), (*values, *links))
 
 
+def is_empty(cell: types.CellType) -> bool:
+    """Says whether a cell of a closure has no contents yet."""
+    return cell == types.CellType()
+
+
 def _value_at(place: Place) -> Any:
     """The value now, or _MISSING; runs no descriptor."""
     owner, name = place
@@ -95,7 +100,7 @@ def _value_at(place: Place) -> Any:
     if isinstance(owner, list):
         return owner[name] if name < len(owner) else _MISSING
     if isinstance(owner, types.CellType):
-        return _MISSING if owner == types.CellType() else owner.cell_contents
+        return _MISSING if is_empty(owner) else owner.cell_contents
     return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), _MISSING)
 
 
@@ -218,7 +223,7 @@ class _Search:
                 self._value(function.__globals__, name, function.__globals__[name])
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
-            if name not in assigned and cell != types.CellType():  # an empty one has no contents
+            if name not in assigned and not is_empty(cell):
                 self._value(cell, name, cell.cell_contents)
 
     def _value(self, owner: object, name: str | int, value: Any) -> None:

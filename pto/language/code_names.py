@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from pto.language.captures import of_library
+from pto.language.captures import is_empty, of_library
 from pto.language.control import loop
 
 
@@ -42,7 +42,7 @@ def named(function: types.FunctionType) -> Iterator[Any]:
     code = function.__code__
     cells = function.__closure__ or ()
     found = [function.__globals__.get(name) for name in code.co_names]
-    found += [cell.cell_contents for cell in cells if _is_filled(cell)]
+    found += [cell.cell_contents for cell in cells if not is_empty(cell)]
     for value in found:
         yield value
         if isinstance(value, types.ModuleType):
@@ -57,10 +57,3 @@ def _is_plain(value: Any) -> bool:
     """Says whether it is a Python function without a mark, and of no library."""
     return (isinstance(value, types.FunctionType) and not of_library(value.__module__)
             and not hasattr(value, "__wrapped__"))  # fmt: skip
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False

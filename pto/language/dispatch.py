@@ -6,7 +6,15 @@ from typing import Any, NoReturn
 
 from pto.errors import InvalidType, InvalidValue
 from pto.language import adapters
-from pto.language.arguments import CONSTANT, STRUCTURE, UNKNOWN, adapter, classify, refuse
+from pto.language.arguments import (
+    CONSTANT,
+    STRUCTURE,
+    UNKNOWN,
+    adapter,
+    classify,
+    is_typed,
+    refuse,
+)
 from pto.language.location import fail
 from pto.language.tensor import Tensor
 from pto.schema import checked
@@ -59,9 +67,8 @@ def _one_library(args: tuple, kwargs: dict[str, Any]) -> str:
 @functools.cache
 def _adapter_of_plain(kind: type) -> str:
     """The adapter of arrays of this type; "" of traced tensors, packed weights and lists."""
-    is_plain = hasattr(kind, "dtype") and hasattr(kind, "shape")
     is_ours = issubclass(kind, Tensor) or hasattr(kind, "call_operator")
-    return adapter(kind) if is_plain and not is_ours else ""
+    return adapter(kind) if is_typed(kind) and not is_ours else ""
 
 
 def _refuse_tracing(name: str) -> NoReturn:
@@ -79,7 +86,7 @@ def _is_list(value: Any) -> bool:
 
 def _adapter_of(function: str, values: list) -> str:
     """The adapter that takes a call with these values, "" for none."""
-    arrays = [v for v in values if hasattr(v, "dtype") and hasattr(v, "shape")]
+    arrays = [v for v in values if is_typed(v)]
     found = {name: v for v in arrays if (name := adapter(type(v)))}
     if len(found) > 1 or (_STRICT & found.keys() and not all(adapter(type(v)) for v in arrays)):
         other = next(v for v in arrays if adapter(type(v)) != adapter(type(arrays[0])))

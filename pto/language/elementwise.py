@@ -148,6 +148,15 @@ _reflected("__rmod__", remainder)
 _reflected("__rpow__", pow)
 
 
+@method("__divmod__")
+def divided_with_rest(a: object, b: object) -> tuple[Tensor, Tensor]:
+    """(a // b, a % b), as divmod."""
+    return floor_divide(a, b), remainder(a, b)
+
+
+_reflected("__rdivmod__", divided_with_rest)
+
+
 def _in_place(name: str, symbol: str, function: Callable) -> None:
     def update(a: Tensor, b: object) -> Tensor:
         if a.is_input:

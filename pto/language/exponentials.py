@@ -12,7 +12,7 @@ from typing import Any
 
 from pto.language.elementwise import abs, exp, log, maximum, pow, tanh, where
 from pto.language.operation import method, operation
-from pto.language.reduce import Axes, _axes, amax, sum
+from pto.language.reduce import Axes, _axes, amax, sum, without
 from pto.language.tensor import Tensor
 from pto.language.types import cast, joined, real, wide
 
@@ -81,5 +81,5 @@ def logsumexp(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
     shift = where(abs(most) == math.inf, 0.0, most)
     total = log(sum(exp(wider - shift), axes, True)) + shift
     if not keepdim:
-        total = total.reshape([n for a, n in enumerate(x.shape) if a not in axes])
+        total = total.reshape(without(x.shape, axes))
     return cast(total, real(x).dtype)

@@ -121,7 +121,7 @@ logsigmoid = _simple("logsigmoid", "log(sigmoid(x)), without overflow.", lambda 
 
 
 @method("leaky_relu")
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(x: Tensor, negative_slope: float | Tensor = 0.01) -> Tensor:
     """x, times negative_slope below 0, which may be a tensor (prelu)."""
     return where(x > 0, x, x * negative_slope)
 

@@ -46,8 +46,8 @@ def sign(x: Tensor) -> Tensor:
 
 
 @method("masked_fill")
-def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
-    """value where the mask holds, else x."""
+def masked_fill(x: Tensor, mask: Tensor, value: float | Tensor) -> Tensor:
+    """value, which may be a tensor, where the mask holds, else x."""
     return where(mask, value, x)
 
 
@@ -67,8 +67,8 @@ def nan_to_num(x: Tensor, nan: float = 0, posinf: float | None = None,
 
 
 @method("lerp")
-def lerp(x: Tensor, end: Tensor, weight: float) -> Tensor:
-    """x + weight * (end - x)."""
+def lerp(x: Tensor, end: Tensor, weight: float | Tensor) -> Tensor:
+    """x + weight * (end - x); weight may be a tensor."""
     return x + mul(weight, end - x)
 
 

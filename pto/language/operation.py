@@ -7,8 +7,8 @@
     mean(x)                  # traced: records operations
     mean(numpy.ones((2, 3))) # on arrays, outside a traced function: compiled like one and run
 
-The annotations say what an argument must be: Tensor, bool, str or float (a number); the body checks
-other annotations.
+The annotations say what an argument must be: Tensor, bool, str, float (a number) or float | Tensor;
+the body checks other annotations.
 """
 
 import functools
@@ -31,6 +31,7 @@ _SENTENCES = {
     bool: ("a bool", "pass True or False"),
     str: ("a string", "pass a str"),
     float: ("a number", "pass an int or a float"),
+    float | Tensor: ("a number or a tensor", "pass an int, a float or a tensor"),
 }
 
 
@@ -98,8 +99,10 @@ def a_sequence(name: str, role: str, value: Any) -> tuple:
     return tuple(value)
 
 
-def _kind(annotation: Any) -> tuple[type, bool] | None:
+def _kind(annotation: Any) -> tuple[Any, bool] | None:
     """The kind to check and whether None is one too."""
+    if annotation == float | Tensor:
+        return annotation, False
     members = get_args(annotation) or (annotation,)
     [*chosen] = [m for m in members if m in _SENTENCES]
     return (chosen[0], type(None) in members) if len(chosen) == 1 else None
@@ -113,9 +116,11 @@ def _is_array(value: Any) -> bool:
     return classify(type(value)) > TRACED
 
 
-def _fits(value: Any, kind: type, is_tensor: Callable[[Any], bool]) -> bool:
+def _fits(value: Any, kind: Any, is_tensor: Callable[[Any], bool]) -> bool:
     if kind is Tensor:
         return is_tensor(value)
+    if kind == float | Tensor:
+        return is_tensor(value) or _fits(value, float, is_tensor)
     if kind is bool:
         return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
     if kind is float:
@@ -127,7 +132,7 @@ def _fits(value: Any, kind: type, is_tensor: Callable[[Any], bool]) -> bool:
     return isinstance(value, kind)
 
 
-def _refuse(function: str, name: str, value: Any, kind: type) -> NoReturn:
+def _refuse(function: str, name: str, value: Any, kind: Any) -> NoReturn:
     what, fix = _SENTENCES[kind]
     if kind is Tensor and _is_array(value):
         fix = "make it a parameter: a traced function reads what it captures only once"

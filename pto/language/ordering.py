@@ -11,6 +11,7 @@ largest. Thread safety: as a trace.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pto import _core
 from pto.language.dtypes import i64
 from pto.language.elementwise import where
 from pto.language.location import describe, fail
@@ -61,6 +62,8 @@ def topk(x: Tensor, k: Any, dim: int = -1, largest: bool = True) -> Sorted:
             "k elements are chosen from those along the axis",
             f"pass a whole number from 0 to {size}",
         )
+    if isinstance(k, int) and isinstance(size, _core.Dim):
+        x.trace.here().guard_equal(size.max(k), size, "topk, whose axis has k elements")
     zero = constant(x.trace, 0, i64).value
     shape = [*x.shape[:axis], sized(x.trace, k, "topk"), *x.shape[axis + 1 :]]
     return Sorted(

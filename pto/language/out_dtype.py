@@ -12,6 +12,7 @@ Thread safety: pure functions.
 from typing import Any
 
 from pto.errors import InvalidType
+from pto.language.arguments import is_typed
 from pto.language.dtypes import dtype
 
 
@@ -22,7 +23,7 @@ def chosen(operator: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dic
     if wanted is None:
         return operator, others
     values = operator.bind(args, {n: v for n, v in others.items() if n != "out"})
-    given = {a.name: dtype(v.dtype).name for a in operator.tensors if has_type(v := values[a.name])}
+    given = {a.name: dtype(v.dtype).name for a in operator.tensors if is_typed(v := values[a.name])}
     if len(given) < len(operator.tensors):
         return operator, others  # which says what is no tensor
     results = {result_of(one, given): one for one in (*operator.member("others"), operator)}
@@ -38,11 +39,6 @@ def chosen(operator: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dic
             else "convert the arguments to one type",
         )  # fmt: skip
     return found, others
-
-
-def has_type(value: Any) -> bool:
-    """Says whether a value is a tensor of any library: it has an element type and a shape."""
-    return hasattr(value, "dtype") and hasattr(value, "shape")
 
 
 def result_of(operator: Any, given: dict[str, str]) -> str:

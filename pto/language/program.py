@@ -23,7 +23,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from pto.errors import InvalidType
 from pto.language.code_names import has_loops, named, with_called
+from pto.language.location import user_line
 from pto.language.spelling import function as named_part
 from pto.language.tensor import Tensor
 from pto.language.tile_hints import inside
@@ -108,7 +110,7 @@ class Program(Tools):
 
         values = args
         if kwargs:
-            bound = self.signature.bind(*args, **kwargs)
+            bound = self._bound_lists(args, kwargs)
             bound.apply_defaults()
             values = tuple(bound.arguments.values())
         counts = tuple(len(value) if has_lists((value,)) else None for value in values)
@@ -122,6 +124,20 @@ class Program(Tools):
         flat = [one for value, count in zip(values, counts, strict=True)
                 for one in (value if count is not None else [value])]  # fmt: skip
         return self.of_lists[counts], flat
+
+    def _bound_lists(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Binds a call with lists and names; raises InvalidType where a parameter has none or two
+        arguments."""
+        try:
+            return self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(self.signature.parameters)
+            raise InvalidType(
+                f"{self.__name__}: lists of tensors and arguments by name: {error}",
+                f"beside a name each list is the argument of one parameter; they are {names}",
+                "give each parameter a list or a tensor, or pass all without names",
+                user_line(),
+            ) from None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

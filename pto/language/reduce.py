@@ -39,11 +39,16 @@ def _axes(name: str, rank: int, dim: Axes, axis: Axes) -> list[int]:
     return axes or list(range(rank))
 
 
+def without(shape: tuple, axes: list[int]) -> list:
+    """The sizes of a shape but for those of some axes."""
+    return [size for axis, size in enumerate(shape) if axis not in axes]
+
+
 def _reduce(op: str, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     b = x.trace.here()
     value = b.reduce(op, x.value, axes) if axes else x.value
     if axes and not keep:
-        value = b.reshape(value, [n for a, n in enumerate(x.shape) if a not in axes])
+        value = b.reshape(value, without(x.shape, axes))
     return Tensor(x.trace, value)
 
 
@@ -134,9 +139,7 @@ def _moment(x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor
     number = count(x, axes, x.dtype)
     number = number - correction if correction else number
     mean = div(_reduce("sum", x, axes, True), number)
-    return mean if keep or not axes else mean.reshape(
-        [n for a, n in enumerate(mean.shape) if a not in axes]
-    )  # fmt: skip
+    return mean if keep or not axes else mean.reshape(without(mean.shape, axes))
 
 
 @method("mean")

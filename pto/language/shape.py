@@ -108,14 +108,15 @@ def reshape(x: Tensor, *shape: object, inplace: bool = False, valid_shape: Any =
 
 def _reshaped(x: Tensor, shape: tuple) -> Tensor:
     sizes = _sizes("reshape", shape)
-    if sum(1 for n in sizes if same_size(n, -1)) > 1:
+    negative = [n for n in sizes if isinstance(n, int) and n < 0]
+    if negative not in ([], [-1]):
         _does_not_become(x, sizes)
     old = [n for n in x.shape if not same_size(n, 1)]
     for place, n in enumerate(sizes):
         if same_size(n, -1):
             sizes[place] = _left_over(x, old, sizes[:place] + sizes[place + 1 :])
     are_known = all(isinstance(n, int) for n in (*x.shape, *sizes))
-    if are_known and (min(sizes, default=0) < 0 or math.prod(x.shape) != math.prod(sizes)):
+    if are_known and math.prod(x.shape) != math.prod(sizes):
         _does_not_become(x, sizes)
     return _shaped(x, sizes)
 
@@ -135,7 +136,7 @@ def _left_over(x: Tensor, old: list, others: list) -> Any:
 def _does_not_become(x: Tensor, sizes: list) -> NoReturn:
     fail(
         f"reshape: {list(x.shape)} does not become {sizes}",
-        "a reshape keeps the number of elements, and at most one size is -1",
+        "a reshape keeps the number of elements; sizes are not negative, but for one -1",
         "choose sizes with the same product",
     )
 
@@ -175,6 +176,9 @@ def expand_clone(x: Tensor, shape: Any) -> Tensor:
 def broadcast_to(x: Tensor, *shape: object) -> Tensor:
     """x repeated along axes of size 1, and along new leading ones, up to `shape`."""
     sizes = tuple(_sizes("broadcast_to", shape))
+    if any(isinstance(size, int) and size < 0 for size in sizes):
+        fail(f"broadcast_to: {list(x.shape)} repeated up to {list(sizes)}",
+             "sizes are not negative", "pass x.shape[i] for a size that stays")  # fmt: skip
     return Tensor(x.trace, x.trace.here().broadcast(x.value, sizes))
 
 

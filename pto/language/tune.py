@@ -20,6 +20,7 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
+from pto.language.arguments import is_typed
 from pto.language.copies import copies_of
 from pto.language.explanation import explain
 from pto.language.jit_call import bound
@@ -76,25 +77,27 @@ def tune(f: Any, *args: Any, budget_s: float = 30, path: Any = None, **kwargs: A
 
     Later calls of the function that compile for a program of this text use what it found, on CPUs
     of this kind. `path` is another file to write, which config.tuned may name; then nothing changes
-    here. Raises pto.Error where f is no jitted function or runs without kernels.
+    here. Raises pto.Error where f is no jitted function or runs without kernels, and before the
+    search where the file cannot be written.
     """
     _check(f, budget_s)
     function, args, kwargs = f.plain(args, kwargs)
     recordable("tune", function, args, kwargs)  # refuses what has no kernels
+    store = Store(own_file() if path is None else str(path))
+    store.check_writable("tune")
     search = _Search(function, args, kwargs)
     started = time.perf_counter()
     search.run(started + budget_s)
     seconds, default = search.final()
     options = search.best if seconds < default * _GAIN else {}
     seconds = seconds if options else default
-    target = own_file() if path is None else str(path)
     entry = {"name": function.__name__, "options": options, "seconds": seconds,
              "default_seconds": default}  # fmt: skip
-    Store(target).put(search.key, entry)
+    store.put(search.key, entry)
     if path is None:
         function.compiled.forget_kernels()
     return Tuned(function.__name__, options, seconds, default, tuple(search.trials),
-                 time.perf_counter() - started, target, cpu_kind())  # fmt: skip
+                 time.perf_counter() - started, store.given, cpu_kind())  # fmt: skip
 
 
 def _check(f: Any, budget_s: Any) -> None:
@@ -219,7 +222,7 @@ def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple | list):
         for one in value:
             yield from _leaves(one)
-    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+    elif is_typed(value):
         yield value
 
 

@@ -24,6 +24,8 @@ from typing import Any
 
 from pto import _core
 from pto.config import config
+from pto.errors import Failure
+from pto.language.location import user_line
 from pto.whole_files import write_whole
 
 FORMAT = 1
@@ -85,7 +87,22 @@ class Store:
     """The options in one file."""
 
     def __init__(self, path: str):
-        self.path = os.path.abspath(path)
+        self.given, self.path = path, os.path.abspath(path)
+
+    def check_writable(self, name: str) -> None:
+        """Makes the folder and the lock of the file; raises Failure where put() would fail."""
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            if os.path.isdir(self.path):
+                raise IsADirectoryError("it is a folder")
+            with open(self.path + ".lock", "a"):
+                pass
+        except (OSError, ValueError) as error:  # a file for a folder, no right; a NUL in the name
+            raise Failure(
+                f"{name}: what a search finds cannot be written to {self.given}", str(error),
+                "pass path= a file in a folder that takes files, or set PTO_CACHE_DIR to one",
+                user_line(),
+            ) from error  # fmt: skip
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The options of a program; {} where the defaults won, None where it was not tuned."""

@@ -106,6 +106,15 @@ min = _smaller_or_larger("min", builtins.min, minimum)
 max = _smaller_or_larger("max", builtins.max, maximum)
 
 
+def _rounded(x: Tensor, digits: int | None = None) -> Tensor:
+    if is_number(x):
+        return x
+    raise TypeError("type Tensor doesn't define __round__ method")  # misuse.py says the rest
+
+
+Tensor.__round__ = _rounded
+
+
 def _of_numbers(name: str, function: Any) -> None:
     """Gives whole numbers of every kind a method; a tensor of other ranks has none of the name."""
 

@@ -22,9 +22,9 @@ from pto.language.infer import (
 )
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
+from pto.ops.product import FLOPS_A_BYTE
 
 TOLERANCE = {f32: 1e-5, f16: 4e-3, bf16: 3e-2}
-FLOPS_A_BYTE = 8  # what a product costs, in bytes moved: how its work is split
 LAYOUTS = ("HLD", "LHD")
 
 OPERANDS = (
@@ -122,7 +122,7 @@ def work_of(q: Spec, k: Spec, v: Spec, layout: str) -> tuple[Size, Size]:
     _, k_heads, keys, _ = _heads(k, "k", layout)
     v_width = v.shape[-1]
     rows, read = math.prod(batch) * heads * queries, math.prod(batch) * k_heads * keys
-    multiplied = rows * keys * (width + v_width) // FLOPS_A_BYTE
+    multiplied = rows * keys * (width + v_width) // (2 * FLOPS_A_BYTE)  # half of a product's cost
     return rows, multiplied + (read * (width + v_width) + rows * v_width) * 4
 
 

@@ -20,6 +20,7 @@ from pto.language.infer import (
 )
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
+from pto.ops.product import check_second
 
 
 def checked(x, weight, stride, padding, dilation, groups) -> None:
@@ -100,13 +101,7 @@ class Conv2dBackwardBackward:
     def infer(d_d_x, d_d_weight, d_d_bias, d_result, x, weight,
               stride, padding, dilation, groups, needs, needs_):  # fmt: skip
         of = checked_gradient(d_result, x, weight, stride, padding, dilation, groups)
-        for i, (gradient, argument) in enumerate(
-            zip((d_d_x, d_d_weight, d_d_bias), of, strict=True)
-        ):
-            if needs >> i & 1:
-                require_shape(
-                    gradient, argument.shape, "an argument and the gradient of its gradient"
-                )
+        check_second((d_d_x, d_d_weight, d_d_bias), of, needs)
         return where_needed(needs_, d_result, x, weight)
 
     def work(d_d_x, d_d_weight, d_d_bias, d_result, x, weight,

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from pto.errors import InvalidValue
-from pto.language.dtypes import bf16, f16, f32, f64, i64
+from pto.language.dtypes import i64
 from pto.language.infer import (
     Size,
     Spec,
@@ -17,13 +17,11 @@ from pto.language.infer import (
 )
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
+from pto.ops.movement import EXACT, elements
 
-EXACT = {f64: 0, f32: 0, f16: 0, bf16: 0}
 
-
-def traffic(*specs: Spec) -> Size:
-    """Bytes of these tensors."""
-    return sum((math.prod(spec.shape) * spec.dtype.bytes for spec in specs), start=0)
+def bytes_of(*specs: Spec) -> Size:
+    return sum((elements(spec) * spec.dtype.bytes for spec in specs), start=0)
 
 
 @op(
@@ -39,7 +37,7 @@ class TopKBackwardBackward:
         return where_needed(needs_, d_d_x.like(indices.shape))
 
     def work(d_d_x, indices, k, dim, largest, needs, needs_):
-        return math.prod(indices.shape), traffic(indices) * 2
+        return math.prod(indices.shape), bytes_of(indices) * 2
 
     kernel = cpp_kernel("selection.cpp", "top_k_backward_backward")
 
@@ -60,7 +58,7 @@ class TopKBackward:
     gradient, saved, wanted = "top_k_backward_backward", ("indices",), ("d_values",)
 
     def work(d_values, x, indices, k, dim, largest, needs):
-        return math.prod(x.shape), traffic(x)
+        return math.prod(x.shape), bytes_of(x)
 
 
 @op("top_k(Tensor x, int k, *, int dim=-1, bool largest=True) -> (Tensor values, Tensor indices)")
@@ -90,7 +88,7 @@ class TopK:
 
     def work(x, k, dim, largest):
         rows = math.prod(n for axis, n in enumerate(x.shape) if axis != x.axis(dim))
-        return rows, traffic(x) * 4
+        return rows, bytes_of(x) * 4
 
     kernel = cpp_kernel("selection.cpp", "top_k")
     gradient, saved, wanted = "top_k_backward", ("x", "indices"), ("x",)
@@ -151,7 +149,7 @@ class EmbeddingBackward:
     gradient, saved, wanted = "embedding_backward_backward", ("indices",), ("d_result",)
 
     def work(d_result, weight, indices, needs):
-        return weight.shape[1], traffic(weight, d_result)
+        return weight.shape[1], bytes_of(weight, d_result)
 
 
 @op("embedding(Tensor weight, Tensor indices) -> Tensor")
@@ -210,7 +208,7 @@ class SplitBackwardBackward:
         return pieces(d_d_x, sizes, dim) if needs_ & 1 else []
 
     def work(d_d_x, sizes, dim, needs, needs_):
-        return traffic(d_d_x), traffic(d_d_x) * 2
+        return bytes_of(d_d_x), bytes_of(d_d_x) * 2
 
     kernel = cpp_kernel("selection.cpp", "split")
 
@@ -231,7 +229,7 @@ class SplitBackward:
     gradient, wanted = "split_backward_backward", ("d_result",)
 
     def work(d_result, sizes, dim, needs):
-        return traffic(*d_result), traffic(*d_result) * 2
+        return bytes_of(*d_result), bytes_of(*d_result) * 2
 
 
 @op("split(Tensor x, *, int[] sizes, int dim=0) -> Tensor[]")
@@ -244,7 +242,7 @@ class Split:
         return pieces(x, sizes, dim)
 
     def work(x, sizes, dim):
-        return traffic(x), traffic(x) * 2
+        return bytes_of(x), bytes_of(x) * 2
 
     kernel = cpp_kernel("selection.cpp", "split")
     gradient, saved, wanted = "split_backward", (), ("x",)

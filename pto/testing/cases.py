@@ -46,7 +46,7 @@ class Case:
         return [self._given(t) for a in self.args for t in members(a) if isinstance(t, np.ndarray)]
 
     def _given(self, x: np.ndarray) -> np.ndarray:
-        return copied(x) if record_of(self.operator).mutates else x
+        return copied(x) if adapter_record(self.operator).mutates else x
 
     def of_tensors(self, function: Callable) -> Callable:
         """function of the arguments as a function of the tensors alone; the rest is constant."""
@@ -192,11 +192,11 @@ def cases(operator: Operator, dtype: str, variants: bool = True) -> Iterator[Cas
         return
     args, kwargs = found[0]
     for name, change in VARIANTS.items():
-        if name == "stride 0" and record_of(operator).mutates:
+        if name == "stride 0" and adapter_record(operator).mutates:
             continue  # refused: an element would be written twice
         yield Case(operator, dtype, name, mapped(change, args), kwargs)
 
 
-def record_of(operator: Operator) -> Record:
+def adapter_record(operator: Operator) -> Record:
     """The record that adapters read of an operator."""
     return Record(operator.index)

@@ -27,7 +27,7 @@ from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import numpy_type
 from pto.language.location import describe
 from pto.language.op import Operator
-from pto.testing.cases import Case, cases, flat, members, record_of, types_of
+from pto.testing.cases import Case, adapter_record, cases, flat, members, types_of
 from pto.testing.close import FLOATS, Closeness, shown
 from pto.testing.expected import (
     by_output,
@@ -227,8 +227,8 @@ def _guarded(row: Row, case: Case, run: Callable[[], None]) -> None:
 def _gradient(operator: Operator) -> Row:
     """The gradient for gradients of 1, along a random direction, beside differences of f64."""
     row = Row("gradient", "NumPy f64, differences")
-    if record_of(operator).gradient < 0 or "f64" not in types_of(operator):
-        row.skipped["no gradient" if record_of(operator).gradient < 0 else "no f64"] += 1
+    if adapter_record(operator).gradient < 0 or "f64" not in types_of(operator):
+        row.skipped["no gradient" if adapter_record(operator).gradient < 0 else "no f64"] += 1
         return row
     for case in cases(operator, "f64", variants=False):
         _guarded(row, case, lambda case=case: _compare_gradient(row, case))
@@ -236,7 +236,7 @@ def _gradient(operator: Operator) -> Row:
 
 
 def _compare_gradient(row: Row, case: Case) -> None:
-    record = record_of(case.operator)
+    record = adapter_record(case.operator)
     places = [a for a in wanted(case) if a < len(case.args)]
     rng = np.random.default_rng(0)
     along = {a: [rng.standard_normal(t.shape) for t in members(case.args[a])] for a in places}

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The expected result of a mode of a framework, from NumPy's route.
 
-expected("gradient", case); same_bits(got, want); is_close(case, got)
+In use:
+
+    expected("gradient", case); same_bits(got, want); is_close(case, got)
 """
 
 from dataclasses import replace
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pto.language.op import Operator, operators
-from pto.testing.cases import Case, flat, mapped, members, record_of
+from pto.testing.cases import Case, adapter_record, flat, mapped, members
 from pto.testing.close import Closeness
 
 
@@ -25,7 +27,7 @@ def expected(mode: str, case: Case) -> list[np.ndarray | None]:
 
 def gradient_case(case: Case) -> Case | None:
     """The call of the gradient operator, for gradients of 1; None where there is none."""
-    record = record_of(case.operator)
+    record = adapter_record(case.operator)
     if record.gradient < 0:
         return None
     backward = operators_by_index()[record.gradient]
@@ -48,7 +50,7 @@ def gradient_case(case: Case) -> Case | None:
 def by_output(case: Case) -> list[Any]:
     """The result of NumPy's route: an array or a list of them for each output."""
     found = case.operator(*case.args, **case.kwargs)
-    is_list = [o.is_list for o in record_of(case.operator).outputs]
+    is_list = [o.is_list for o in adapter_record(case.operator).outputs]
     if len(is_list) > 1:
         return list(found)
     return [list(found)] if is_list[0] else members(found)
@@ -57,7 +59,7 @@ def by_output(case: Case) -> list[Any]:
 def gradients(case: Case) -> list[np.ndarray | None]:
     """The gradients of all differentiable arguments for gradients of 1, by the gradient operator on
     NumPy arrays; None for one that has the broadcast shape, which frameworks sum."""
-    record = record_of(case.operator)
+    record = adapter_record(case.operator)
     values = record.bind(case.args, case.kwargs)
     pairs = [
         pair
@@ -72,8 +74,8 @@ def second_gradients(case: Case) -> list[np.ndarray]:
     """The derivatives of the sum of all gradients by the gradients of the outputs."""
     first = gradient_case(case)
     second = gradient_case(first)
-    d_outputs = range(sum(o.is_differentiable for o in record_of(case.operator).outputs))
-    places = [record_of(first.operator).wanted.index(i) for i in d_outputs]
+    d_outputs = range(sum(o.is_differentiable for o in adapter_record(case.operator).outputs))
+    places = [adapter_record(first.operator).wanted.index(i) for i in d_outputs]
     needs = second.operator.arguments[-1].name
     second.kwargs[needs] = sum(1 << place for place in places)  # what a framework asks for then
     found = by_output(second)
@@ -82,7 +84,7 @@ def second_gradients(case: Case) -> list[np.ndarray]:
 
 def wanted(case: Case) -> list[int]:
     """The places of differentiable arguments that this call gives."""
-    record = record_of(case.operator)
+    record = adapter_record(case.operator)
     values = record.bind(case.args, case.kwargs)
     return [a for a in record.wanted if is_differentiable(values[a])]
 

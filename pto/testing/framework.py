@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pto.testing.cases import Case, members, record_of
+from pto.testing.cases import Case, adapter_record, members
 from pto.testing.expected import gradient_case, wanted
 
 
@@ -57,13 +57,13 @@ def in_threads(run: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
 
 def needs_known_sizes(case: Case, why: str) -> None:
     """Skips operators whose results have a size that is known only after the run."""
-    if record_of(case.operator).is_bounded:
+    if adapter_record(case.operator).is_bounded:
         raise Skipped(f"the size of the result is known only after the run, and {why}")
 
 
 def needs_gradient(case: Case) -> None:
     """Skips operators and types without a gradient."""
-    if record_of(case.operator).gradient < 0:
+    if adapter_record(case.operator).gradient < 0:
         raise Skipped("the operator has no gradient")
     if case.dtype == "i32":
         raise Skipped("integers have no gradient")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pto.testing.cases import Case, record_of
+from pto.testing.cases import Case, adapter_record
 from pto.testing.framework import (
     Framework,
     batch_of_two,
@@ -77,7 +77,7 @@ class Jax(Framework):
     def pull(self, case: Case) -> tuple[Callable, Any]:
         """(gradients of results -> gradients of arguments, gradients of 1)."""
         tensors, places = self.tensors(case), wanted_tensors(case)
-        function, outputs = self.function(case), record_of(case.operator).outputs
+        function, outputs = self.function(case), adapter_record(case.operator).outputs
 
         def of_wanted(*arrays: Any) -> Any:
             filled = list(tensors)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pto.testing.cases import Case, flat, record_of
+from pto.testing.cases import Case, adapter_record, flat
 from pto.testing.framework import (
     Framework,
     Skipped,
@@ -63,7 +63,7 @@ class MindSpore(Framework):
 
     def loss(self, case: Case) -> Callable:
         """The sum of the elements of all differentiable results."""
-        function, outputs = self.function(case), record_of(case.operator).outputs
+        function, outputs = self.function(case), adapter_record(case.operator).outputs
         places = [i for i, o in enumerate(outputs) if o.is_differentiable]
         is_list = [o.is_list for o in outputs]
 

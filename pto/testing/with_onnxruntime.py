@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pto.testing.cases import Case, members, record_of
+from pto.testing.cases import Case, adapter_record, members
 from pto.testing.expected import gradient_case
 from pto.testing.framework import Framework, Skipped, in_threads, needs_gradient
 
@@ -23,7 +23,7 @@ class OnnxRuntime(Framework):
         self.onnx, self.ort, self.face = onnx, onnxruntime, pto.onnxruntime
 
     def model(self, case: Case) -> tuple[Any, dict]:
-        record = record_of(case.operator)
+        record = adapter_record(case.operator)
         values = record.bind(case.args, case.kwargs)
         types = self.onnx.helper.np_dtype_to_tensor_dtype
         names, infos, feeds = [], [], {}

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The findings of the conformance matrix, and its page.
 
-write("PyTorch", "gelu", {"eager": {"passed": 40, "reasons": []}})   # by the test
-python tests/conformance/report.py                                   # docs/conformance.md
-missing(PAGE.read_text(), ["gelu"])                                  # {"PyTorch": ["gelu"]}
+In use:
+
+    write("PyTorch", "gelu", {"eager": {"passed": 40, "reasons": []}})   # by the test
+    python tests/conformance/report.py                                   # docs/conformance.md
+    missing(PAGE.read_text(), ["gelu"])                                  # {"PyTorch": ["gelu"]}
 """
 
 import json

@@ -247,3 +247,28 @@ def test_full_like_takes_numbers_parameters_and_sizes(dtype):
         assert got.dtype == x.dtype and got.shape == x.shape and (got == 7).all()
     with pytest.raises(pto.Error, match="full_like: the value has the shape"):
         filled(x, x)
+
+
+@pytest.mark.parametrize("shape", [(-2, -3), (-2, 3), (5, -3), (-2, -1), (3, 5, -1, -1)])
+def test_a_negative_size_of_reshape_is_named_with_all_sizes(shape):
+    with pytest.raises(pto.Error) as caught:
+        pto.jit(lambda x: x.reshape(shape))(X)
+    assert f"does not become {list(shape)}" in caught.value.what
+    assert "not negative" in caught.value.why
+
+
+@pytest.mark.parametrize("shape", [(-2, 5, 3), (-1, 3)])
+def test_a_negative_size_of_broadcast_to_is_named_with_all_sizes(shape):
+    with pytest.raises(pto.Error) as caught:
+        pto.jit(lambda x: pto.broadcast_to(x, shape))(X)
+    assert f"broadcast_to: [s0, s1] repeated up to {list(shape)}" in caught.value.what
+    assert "not negative" in caught.value.why
+
+
+@pytest.mark.parametrize("k", [4, 300])
+def test_more_elements_than_topk_has_are_an_error_of_topk(k):
+    with pytest.raises(pto.Error, match=f"sizes {k} and 3 differ in topk") as caught:
+        pto.jit(lambda x: pto.topk(x, k).values)(X)
+    assert isinstance(caught.value, ValueError)
+    best = pto.jit(lambda x: pto.topk(x, 3).values)(X)
+    np.testing.assert_array_equal(best, X)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """my_add_relu in JAX: defined once, with a gradient; then jit, grad, vmap and a batch of any size.
 
-python my_ops.py
+Run it:
+
+    python my_ops.py
 """
 
 import jax

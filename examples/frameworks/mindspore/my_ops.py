@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """my_add_relu in MindSpore: defined once, with a gradient; PyNative and graph mode.
 
-python my_ops.py
+Run it:
+
+    python my_ops.py
 """
 
 import mindspore as ms

@@ -2,7 +2,9 @@
 """my_add_relu in ONNX Runtime: as a node of our custom-operator library, and standard nodes that
 our execution provider fuses.
 
-python my_ops.py
+Run it:
+
+    python my_ops.py
 """
 
 import numpy as np

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators beside PyTorch's own, in one process and turn by turn: medians, and their ratio.
 
-python benchmark.py [most elements]
+Run it:
+
+    python benchmark.py [most elements]
 """
 
 import statistics

@@ -7,21 +7,16 @@ that cannot express a node raises, and ONNX Runtime keeps the node. Thread safet
 """
 
 import functools
-import math
 from collections.abc import Callable
 
 from pto import language as tile
 from pto.adapters.onnxruntime.graph import OnnxNode
-from pto.formulas import activations, norms, numbers
+from pto.formulas import NotExpressible, activations, norms, numbers
 from pto.language.elementwise import binary
 from pto.language.reduce import centred
 from pto.language.shape import same_size
 from pto.language.tensor import Tensor
 from pto.language.types import cast
-
-
-class NotExpressible(Exception):
-    """The tile language cannot say this node; ONNX Runtime's own kernel runs it."""
 
 
 def of(function: Callable) -> Callable:
@@ -88,10 +83,6 @@ def cast_by_attribute(node: OnnxNode, x: Tensor) -> Tensor:
     return cast_to(node, x)
 
 
-def softplus(node: OnnxNode, x: Tensor) -> Tensor:
-    return activations.softplus(x)
-
-
 def elu(node: OnnxNode, x: Tensor) -> Tensor:
     return activations.elu(x, node.get("alpha", 1.0))
 
@@ -131,10 +122,6 @@ def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
 
 def swish(node: OnnxNode, x: Tensor) -> Tensor:
     return x * tile.sigmoid(node.get("alpha", 1.0) * x)
-
-
-def mish(node: OnnxNode, x: Tensor) -> Tensor:
-    return x * tile.tanh(softplus(node, x))
 
 
 def gelu(node: OnnxNode, x: Tensor) -> Tensor:
@@ -214,14 +201,7 @@ def over(function: Callable, before: Callable | None = None, after: Callable | N
 
 
 def log_sum_exp(x: Tensor, axes: tuple[int, ...] | None, keep: bool) -> Tensor:
-    if axes == ():
-        return x
-    shifted = x - _finite(tile.amax(x, axes, True))
-    return tile.log(tile.sum(tile.exp(shifted), axes, keep)) + _finite(tile.amax(x, axes, keep))
-
-
-def _finite(x: Tensor) -> Tensor:
-    return tile.where(tile.abs(x) == math.inf, 0.0, x)
+    return x if axes == () else tile.logsumexp(x, axes, keep)
 
 
 def _from(node: OnnxNode, rank: int, default: int) -> tuple[int, ...]:

@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from pto.adapters.torch.compile.groups import Group, group_of, inputs_of, made_by, results_of
 from pto.adapters.torch.compile.rows import Kind
-from pto.adapters.torch.compile.sizes import NotExpressible, expression, is_from_data, symbols_of
+from pto.adapters.torch.compile.sizes import expression, is_from_data, symbols_of
 from pto.adapters.torch.compile.translate import Translation, is_part, is_symbolic, overload_of
 from pto.errors import Error
+from pto.formulas import NotExpressible
 from pto.graphs.partition import Partition
 from pto.graphs.program import RESULTS_MAX, TENSORS_MAX, GroupProgram, program_of
 from torch import fx

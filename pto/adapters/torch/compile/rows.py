@@ -17,11 +17,11 @@ from enum import Enum
 from typing import Any
 
 import torch
-from pto.adapters.torch.compile.sizes import NotExpressible
 from pto.aten import table as _aten_table  # noqa: F401 fills the rows
 from pto.aten.rows import ROWS as FORMULAS
 from pto.aten.rows import Row as Formula
 from pto.aten.rows import rounded
+from pto.formulas import NotExpressible
 from pto.language.tensor import Tensor
 
 

@@ -14,16 +14,13 @@ from typing import Any
 import sympy
 
 import torch
+from pto.formulas import NotExpressible
 from pto.language.infer import size_max, size_min
 from torch.utils._sympy import functions as ours
 from torch.utils._sympy.printers import PythonPrinter
 
 _QUOTIENTS = tuple(getattr(ours, name) for name in ("FloorDiv", "CleanDiv") if hasattr(ours, name))
 _REMAINDERS = tuple(getattr(ours, n) for n in ("Mod", "PythonMod") if hasattr(ours, n))
-
-
-class NotExpressible(Exception):
-    """The tile language cannot say a node, so ATen's kernel runs it; the text gives the reason."""
 
 
 def expression(size: Any) -> Any:

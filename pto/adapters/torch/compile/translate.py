@@ -20,15 +20,10 @@ from pto import _core
 from pto import language as tile
 from pto.adapters.torch.compile import formulas, movement  # noqa: F401 fill the table
 from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, only, row_of
-from pto.adapters.torch.compile.sizes import (
-    NotExpressible,
-    dim_of,
-    expression,
-    is_from_data,
-    symbols_of,
-)
+from pto.adapters.torch.compile.sizes import dim_of, expression, is_from_data, symbols_of
 from pto.adapters.torch.compile.values import Promise
 from pto.errors import Error
+from pto.formulas import NotExpressible
 from pto.graphs.program import Parameter, Recipe
 from pto.language.tensor import Tensor
 from pto.language.types import cast
