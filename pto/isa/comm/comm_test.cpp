@@ -62,6 +62,32 @@ TEST(Comm, put_and_get_copy_the_shape_and_nothing_else) {
   EXPECT_THAT(out, ElementsAre(1, 2, 3, 0));
 }
 
+TEST(Comm, a_smaller_view_bounds_what_moves) {
+  using Small = GlobalTensor<float, Shape<1, 1, 1, 2, 4>, Stride<1, 1, 1, kStride, 1>>;
+  Ranks ranks;
+  Stage tile, recv;
+  const auto within = [](int i) { return i / kStride < 2 && i % kStride < 4; };
+  std::vector<float> small(kRows * kStride, -7);
+  comm::TPUT(Small(small.data()), ranks.views[1], tile);
+  for (int i = 0; i < kRows * kStride; ++i)
+    EXPECT_EQ(small[i], within(i) ? ranks.memory[1][i] : -7) << i;
+  comm::TREDUCE(ranks.group(), Small(small.data()), tile, recv, comm::ReduceOp::Sum);
+  for (int i = 0; i < kRows * kStride; ++i) EXPECT_EQ(small[i], within(i) ? 600 + 4 * i : -7) << i;
+
+  // A stack of ten rows: three ranks and a row of the last one.
+  using Short = GlobalTensor<float, Shape<1, 1, 1, 10, kCols>, Stride<1, 1, 1, kCols, 1>>;
+  std::vector<float> stack(kRanks * kRows * kCols, -2);
+  comm::TGATHER(ranks.group(), Short(stack.data()), tile);
+  EXPECT_EQ(stack[9 * kCols + 4], ranks.memory[3][4]);
+  for (size_t i = 10 * kCols; i < stack.size(); ++i) EXPECT_EQ(stack[i], -2) << i;
+  Ranks others;
+  for (auto& memory : others.memory) std::fill(memory.begin(), memory.end(), -1);
+  comm::TSCATTER(others.group(), Short(stack.data()), tile);
+  EXPECT_EQ(others.memory[2], ranks.memory[2]);
+  EXPECT_EQ(others.memory[3][4], ranks.memory[3][4]);
+  EXPECT_EQ(others.memory[3][kStride], -1);
+}
+
 TEST(Comm, ranks_add_at_the_same_time) {
   std::vector<float> sum(64);
   std::vector<int16_t> counts(64);
