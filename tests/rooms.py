@@ -49,7 +49,7 @@ BUDGETS = {
     "bindings": 5200,
     "cmake": 90,
     "codegen": 3605,
-    "compat": 3820,
+    "compat": 3843,
     "compiler": 2200,
     "device": 465,
     "formulas": 180,
