@@ -146,7 +146,7 @@ template <class G, class Use>
 void with_own_view(const G& like, const Use& use) {
   using T = typename G::Element;
   const auto with_memory = [](int64_t count, const auto& visit) {
-    T* const memory = static_cast<T*>(pto_malloc(size_t(count) * sizeof(T)));
+    T* const memory = static_cast<T*>(needed_memory(size_t(count) * sizeof(T)));
     visit(memory);
     pto_free(memory);
   };

@@ -12,6 +12,7 @@
 
 #include "pto/isa/kernel/cores.hpp"
 #include "pto/isa/kernel/kernel.hpp"
+#include "tests/isa_error.hpp"
 
 namespace pto::comm_test {
 using namespace isa;
@@ -153,6 +154,20 @@ TEST(Comm, a_reduction_may_end_in_a_view_of_the_group) {
   const auto group = comm::ParallelGroup<Flat>::Create(views, 3, 2);
   comm::TREDUCE(group, views[2], tile, recv, comm::ReduceOp::Sum);
   EXPECT_THAT(c, ElementsAre(111, 222, 333));
+}
+
+TEST(Comm, a_reduction_without_memory_for_its_sum_fails_the_block) {
+  using Flat = GlobalTensor<float, Packed, Packed>;
+  float a[1] = {1}, b[1] = {2};
+  Flat views[2] = {Flat(a, int64_t{1} << 60), Flat(b, int64_t{1} << 60)};
+  const auto group = comm::ParallelGroup<Flat>::Create(views, 2, 1);
+  Stage tile, recv;
+  const std::string error = error_of([&] {
+    run_blocks(1, [&] { comm::TREDUCE(group, views[1], tile, recv, comm::ReduceOp::Sum); });
+  });
+  EXPECT_THAT(error, HasSubstr("block 0: no memory of 4611686018427387904 bytes\n  why: "));
+  EXPECT_THAT(error, HasSubstr("run fewer blocks"));
+  EXPECT_EQ(b[0], 2);
 }
 
 template <class T>
