@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 180,
     "graphs": 190,
     "ir": 5260,
-    "isa": 19281,
+    "isa": 19287,
     "language": 11300,
     "launch": 6530,
     "models": 2500,

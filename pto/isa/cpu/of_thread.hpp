@@ -33,6 +33,13 @@ PTO_INLINE void* needed_memory(size_t bytes) {
   return memory;
 }
 
+// Returns the running core's memory of a location.
+PTO_INLINE void* needed_block_memory(int location, size_t bytes) {
+  void* const memory = pto_block_memory(location, bytes);
+  if (__builtin_expect(!memory, 0)) fail_without_memory(bytes);
+  return memory;
+}
+
 template <class T>
 class OfThread {
  public:
