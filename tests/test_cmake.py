@@ -101,9 +101,11 @@ def test_pkg_config_and_the_flags_for_c_build_a_program(tmp_path):
     folder = Path(config("--pkgconfig"))
     text = (folder / "pto.pc").read_text()
     assert re.search("^Version: (.*)$", text, re.M)[1] == pto.__version__
+    one_rounding = re.search("^Cflags: (.*)$", text, re.M)[1].split()[1:]
+    assert one_rounding == ["-ffp-contract=off"]  # as --cxxflags: TMUL and TADD stay two
     libs = re.search("^Libs: (.*)$", text, re.M)[1].replace("${root}", str(folder / "../.."))
     source = ROOT / "tests/cmake_project/main.c"
-    cflags = config("--cflags").split()
+    cflags = config("--cflags").split() + one_rounding
     code, out = run("gcc", *cflags, source, *libs.split(), "-o", "app", cwd=tmp_path)
     assert code == 0, out
     assert "none.pto cannot be read" in run(tmp_path / "app", cwd=tmp_path)[1]

@@ -127,6 +127,8 @@ def test_the_blocks_of_the_page_run(pypto, tmp_path):
     loaded(tmp_path, block)
 
 
+_EDGES = torch.tensor([-(2**31), -(2**31), 2**31 - 1, 7, -7, 5], dtype=torch.int32)
+_BY = torch.tensor([2, 3, -(2**31), -2, 2, 5], dtype=torch.int32)
 DEVICES = ["cpu", *(["npu"] if activation.is_active() else [])]
 _A, _B = torch.linspace(-2, 2.5, 12).reshape(3, 4), torch.linspace(3, -1.3, 12).reshape(3, 4)
 _I = torch.arange(-6, 6, dtype=torch.int32).reshape(3, 4)
@@ -139,6 +141,8 @@ EXPRESSIONS = {
     "greater(a, b)": (_A > _B, (_A, _B)),
     "floor_div(a, b)": (torch.floor_divide(_A, _B), (_A, _B)),
     "ceil_div(a, b)": (torch.ceil(_I / (_I * 0 + 4)).int(), (_I, _I * 0 + 4)),
+    "ceil_div(a, b) + 0": (
+        torch.ceil(_EDGES.double() / _BY.double()).int(), (_EDGES, _BY)),
     "axpy_(a, b, 3.0)": (_A + 3 * _B, (_A, _B)),
     "round(a, decimals=1)": (torch.round(_A, decimals=1), (_A, _B)),
     "matmul(a, b, b_trans=True, extend_params={'bias_tensor': b[0, :3]})":
@@ -167,6 +171,16 @@ def test_what_a_chip_alone_understands_is_refused_or_named_at_the_users_line(pyp
         )
         with pytest.raises(ValueError, match="program_of_a_user.py:4: .*pads with .(reflect|edge)"):
             program.f(_A)
+    text = (
+        "import pypto\n@pypto.jit\ndef f(a, k, b):\n    a[:] = pypto.scatter_update(a, {}, k, b)\n"
+    )
+    rows = torch.tensor([2, 0], dtype=torch.int32)
+    with pytest.raises(ValueError, match="program_of_a_user.py:4: .*along axis 1 of"):
+        loaded(tmp_path, text.format(1)).f(_A.clone(), rows, _B[:2])
+    for dim in (0, -2):
+        out = _A.clone()
+        loaded(tmp_path, text.format(dim)).f(out, rows, _B[:2])
+        assert torch.equal(out, _A.index_copy(0, rows.long(), _B[:2]))
     assert pypto.bytes_of(pypto.DT_BF16) == 2 and pypto.RunMode.SIM == 1
     with pypto.options(name="part"), pytest.warns(RuntimeWarning, match="setting matrix_size has"):
         pypto.set_matrix_size([1, 2, 3])

@@ -91,7 +91,7 @@ def test_tiles_that_live_together_share_a_core_s_buffer(platform, cols, fits):
         else:
             with pytest.raises(RuntimeError, match=rf"\(work\).*: automatic tiles .* ask for "
                                rf"{2 * 4 * 64 * cols} bytes of Vec \(UB\), {platform[:-3]} has "
-                               rf"{196608 if platform == 'a2a3sim' else 262144}"):  # fmt: skip
+                               rf"{196608 if platform == 'a2a3sim' else 262144}\n"):  # fmt: skip
                 run(made, x, x.size)
 
 

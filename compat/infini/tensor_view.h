@@ -8,7 +8,8 @@
 //     x[1].ToString();   // "tensor([0.000000, ...], dtype=float32, device='cpu:0')"
 //
 // Any type with data(), shape(), strides(), dtype() and device() becomes one.
-// Errors: pto::aten::Error for other strides than sizes, and an axis that is not there.
+// Errors: pto::aten::Error for other strides than sizes, an axis that is not there, and T() of
+// another tensor than a matrix.
 //
 // Invariant: a tensor has as many strides as sizes.
 // Thread safety: that of the memory.
@@ -99,7 +100,12 @@ class TensorView {
             Shape(shape_.begin() + 1, shape_.end()), dtype_, device_,
             Strides(strides_.begin() + 1, strides_.end())};
   }
+  // The matrix with its axes exchanged.
   TensorView T() const {
+    if (ndim() != 2)
+      throw pto::aten::Error("T() of a tensor of " + std::to_string(ndim()) + " axes",
+                             "it exchanges the two axes of a matrix",
+                             "take a matrix by an index first");
     return {data_, Shape{size(1), size(0)}, dtype_, device_, Strides{stride(1), stride(0)}};
   }
   bool HasBroadcastDim() const {

@@ -31,6 +31,7 @@ from pto.language.location import also_ours, fail, user_line
 from pto.language.symbol import SymbolicScalar as _SymbolicScalar
 from pto.language.tile_hints import set_options as _set_for_lines
 from pto.language.trace import is_tracing
+from pypto import _expressions
 from pypto._settings import NESTED, ORDER, TASKS, flat, options_of
 
 _IMPORTED = {*globals()}
@@ -242,20 +243,16 @@ def round(x: Any, decimals: int = 0) -> Any:
     return pto.round(x * 10.0**decimals) / 10.0**decimals if decimals else pto.round(x)
 
 
-def axpy_(y: Any, x: Any, alpha: Any = 1.0) -> Any:
-    pto.move(y + x * alpha, y)
-    return y
-
-
 # Names for one expression of the language.
 _EXPRESSIONS = {
     "erfc": lambda x: 1 - pto.erf(x),
     "hypot": lambda a, b: pto.sqrt(a * a + b * b),
     "prelu": lambda x, weight: pto.where(x >= 0, x, x * weight),
     "expand_exp_dif": lambda a, b: pto.exp(a - b),
-    "ceil_div": lambda a, b: -pto.floor_divide(-a, b),
+    "axpy_": _expressions.axpy_,
+    "ceil_div": _expressions.ceil_div,
+    "scatter_update": _expressions.scatter_update,
     "bytes_of": lambda kind: kind.bytes,
-    "scatter_update": lambda x, dim, index, src: pto.scatter_update(x, index, src),
 }
 _IN_MEMORY = {  # under `experimental`: rows through a table of pages, wherever a chip puts them
     "gather_in_ub": lambda rows, index, pages, size, axis=-2: _through_pages(

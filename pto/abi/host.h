@@ -139,7 +139,8 @@ void pto_cross_wait(int32_t mode, int32_t flag, const char* file, int32_t line);
 void pto_barrier(int32_t core, const void* counter, int32_t expected, const char* file,
                  int32_t line);
 
-// Fails the running block by an exception with what happened, the rule, and the fix.
+// Fails the running block by an exception with what happened, the rule, and the fix. `file` is null
+// where no place is known.
 void pto_fail(const char* what, const char* why, const char* fix, const char* file, int32_t line);
 
 // Fails the running block for a valid region that is larger than its tile: `valid` rows (axis 0) or

@@ -15,12 +15,11 @@ extern "C" {
 #endif
 
 // All but CHAIN permit parts of bf16 where they are faster: all on AMX, MEDIUM on AVX512_BF16.
-// Their error is at most (depth + 24) * 2^-24 * (|start| + |a| |b|) + depth * 2^-125, but for what
-// they leave out.
+// docs/products.md bounds their errors.
 enum {
   PTO_MATMUL_CHAIN,    // multiply-adds of floats; no setting of the switch
   PTO_MATMUL_HIGHEST,  // three parts, which are the float
-  PTO_MATMUL_HIGH,     // two parts: 2^-14 |a| |b| more
+  PTO_MATMUL_HIGH,     // two parts
   PTO_MATMUL_MEDIUM    // one part: the bits of operands that are rounded to bf16
 };
 

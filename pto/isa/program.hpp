@@ -180,8 +180,8 @@ PTO_INLINE int32_t run(const Frame& frame, pto_kernel kernel, const pto_tensor* 
   return kernel(&args);
 }
 
-// Does the same for a region that takes no scratch memory: a launch would take longer than little
-// work on the thread that called the program.
+// Does the same for a region that takes no scratch memory: the thread that called the program does
+// little work itself, since a launch would take longer.
 PTO_INLINE int32_t run_plain(const Frame& frame, pto_kernel kernel, const pto_tensor* tensors,
                              int n, uint64_t* scalars, int n_scalars, int first, int64_t items,
                              int64_t bytes, int64_t written, Limits limits = {}) {
@@ -192,7 +192,7 @@ PTO_INLINE int32_t run_plain(const Frame& frame, pto_kernel kernel, const pto_te
   return run(here, kernel, tensors, n, scalars, n_scalars, first, items, bytes, written);
 }
 
-// Rounds of a repetition, after which it counts as one without an end.
+// A repetition of more rounds counts as endless.
 constexpr int64_t kMostRounds = int64_t(1) << 28;
 
 // Returns how often a loop runs.
@@ -205,7 +205,7 @@ PTO_INLINE int64_t trips(int64_t start, int64_t stop, int64_t step) {
   return count > uint64_t(INT64_MAX) ? INT64_MAX : int64_t(count);
 }
 
-// An estimate of traffic, which may be huge, as bytes.
+// Turns an estimate of traffic into bytes, 10^18 at most.
 PTO_INLINE int64_t work(double bytes) { return bytes < 1e18 ? int64_t(bytes) : int64_t(1e18); }
 
 // Lets the host interrupt the loops of a program while it lives.
@@ -217,7 +217,7 @@ class Watched {
   ~Watched() { pto_watch_end(); }
 };
 
-// Returns non-zero where the program ends since it was interrupted.
+// Returns non-zero where the program ends because it was interrupted.
 PTO_INLINE int32_t interrupted(const Frame& frame) {
   const int32_t alarm = __atomic_load_n(&pto_alarm, __ATOMIC_RELAXED);
   return __builtin_expect(alarm != 0, 0) ? pto_answer_alarm(frame.args->services) : 0;
@@ -269,8 +269,8 @@ PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, co
   return 0;
 }
 
-// Returns how many of so many iterations, each of which keeps `kept` bytes, go on together: all,
-// but the workers have work each, and what they keep takes little of the second cache.
+// Returns how many of `count` iterations, each of which keeps `kept` bytes, run as one group: as
+// many as leave work for every thread and keep little of the second cache.
 PTO_INLINE int64_t group_of(const Frame& frame, int64_t count, int64_t bytes, int64_t kept,
                             Limits limits = {}) {
   constexpr int64_t kMostKept = 128 << 10;

@@ -30,7 +30,7 @@ PTO_INLINE pto_runs runs_of(const pto_tensor& m) {
     return {m.data, m.strides[across] * item, m.sizes[down] * item, m.sizes[across], nullptr, 0, 0};
   return {};
 }
-// Returns the pages of which a tensor is a part; of one alone, its bytes.
+// Returns the pages that a tensor is a part of; a page alone is cut to the tensor's bytes.
 PTO_INLINE pto_runs runs_of(const pto_runs& pages, const pto_tensor& part) {
   int64_t last = 0;
   for (int axis = 0; axis < part.rank; ++axis) last += (part.sizes[axis] - 1) * part.strides[axis];

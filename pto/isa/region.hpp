@@ -32,9 +32,9 @@ constexpr int kRow = 4;
 // cache.
 constexpr int64_t kFarBytes = 32 << 10;
 
-// Arithmetic on sizes; division floors, and by 0, which calls and programs refuse before they use
-// it, gives 0. It is out of line: a program names hundreds of quotients, of which a compiler keeps
-// equal ones.
+// Arithmetic on sizes. Division floors; x / 0 is 0, and calls and programs refuse it before they
+// use it. It is out of line and const, so that a compiler computes equal quotients once: a program
+// names hundreds.
 PTO_INLINE int64_t min_size(int64_t a, int64_t b) { return a < b ? a : b; }
 PTO_INLINE int64_t max_size(int64_t a, int64_t b) { return a > b ? a : b; }
 [[maybe_unused]] __attribute__((noinline, const)) static int64_t floor_div(int64_t a, int64_t b) {
@@ -229,8 +229,8 @@ PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
     return convert<C>(w, t);
 }
 
-// Several axes of a tensor that are one axis of the region, the outermost first. It stands on a row
-// of the last one; strides count elements.
+// Several axes of a tensor that are one axis of the region, the outermost first; strides count
+// elements. It keeps its place: a row of the last axis.
 template <int N>
 struct Folded {
   int64_t sizes[N], strides[N];
@@ -238,7 +238,7 @@ struct Folded {
   int64_t begin = -1, end = -1;  // the row's positions on the merged axis
   int64_t base = 0;              // the row's offset in memory
 
-  // Returns the offset of position j; quick where it stands on j's row or the row before.
+  // Returns the offset of position j; quick where its place is j's row or the row before.
   PTO_INLINE int64_t offset(int64_t j) {
     if (__builtin_expect(j < begin || j >= end, 0)) j == end ? step() : move_to(j);
     return base + (j - begin) * strides[N - 1];

@@ -429,5 +429,5 @@ void pto_check_failed_element(int32_t row, int32_t col, int32_t rows, int32_t co
   pto::failed("element (" + std::to_string(row) + ", " + std::to_string(col) + ") of a " +
                   std::to_string(rows) + " x " + std::to_string(cols) + " tile",
               "rows and columns count from 0 on and lie within the tile",
-              "use GetElement and SetElement within Tile::Rows and Tile::Cols");
+              "use GetElement, SetElement and TSUBVIEW within Tile::Rows and Tile::Cols");
 }

@@ -380,8 +380,8 @@ void pto_fail(const char* what, const char* why, const char* fix, const char* fi
   const std::string where = t_block.launch == nullptr
                                 ? std::string()
                                 : pto::text_of_core(*t_block.launch, t_block.position) + ": ";
-  pto::fail({where + what + " at " + pto::text(Place{file, line}), why, fix},
-            pto::ErrorKind::Runtime);
+  const std::string at = file == nullptr ? "" : " at " + pto::text(Place{file, line});
+  pto::fail({where + what + at, why, fix}, pto::ErrorKind::Runtime);
 }
 
 void pto_wait_memory(int32_t (*holds)(const void*), const void* condition, const char* text,

@@ -29,6 +29,7 @@ TEST(Simulator, runs_as_many_blocks_as_the_work_divides_into) {
   cpu_sim::KernelLaunchOptions options;
   EXPECT_EQ(cpu_sim::ResolveActiveCoreCount(0, 4), 4u);
   EXPECT_EQ(cpu_sim::ResolveActiveCoreCount(5, 32, 8), 4u);
+  EXPECT_EQ(cpu_sim::ResolveActiveCoreCount(4, ~0u, 3), 1u);
   mutex guard;
   set<pair<int, int>> cores;
   options.total_work_items = 60;

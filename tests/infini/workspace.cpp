@@ -37,6 +37,12 @@ int main() {
   const auto* first = static_cast<const float*>(values);
   if (first[0] != 1 || first[1] != 4 || static_cast<const std::int64_t*>(indices)[0] != 1) return 4;
   if (sorted.T().ToString().find("tensor([[1.0") != 0 || !sorted[1].IsContiguous()) return 5;
+  try {
+    static_cast<void>(Tensor(x, {2, 1, 2}).T());
+    return 6;
+  } catch (const pto::aten::Error& error) {
+    if (std::string(error.what()).find("T() of a tensor of 3 axes") == std::string::npos) return 7;
+  }
   for (void* memory : {x, values, indices, workspace}) rt::Free(memory);
   return rt::StreamDestroy(stream);
 }

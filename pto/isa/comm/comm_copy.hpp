@@ -4,10 +4,10 @@
 //     comm::detail::copy(dst, src, tile, false);                    // dst = src
 //     comm::detail::reduce(dst, src, tile, comm::ReduceOp::Max);    // dst = max(dst, src)
 //
-// The source gives the shape: the destination must have at least it, which nothing checks. A view
+// The source gives the shape, of which the part is copied that the destination has too. A view
 // without a shape has the tile's valid elements, at most its count.
 //
-// Invariant: elements outside the shape keep their values. A maximum or minimum with NaN is NaN.
+// Invariant: elements outside either shape keep their values. A maximum or minimum with NaN is NaN.
 // Thread safety: plain writes of elements, atomic additions.
 #pragma once
 #include "pto/isa/matrix/fixpipe.hpp"
@@ -51,25 +51,31 @@ constexpr bool check_stacked() {
   return true;
 }
 
-// Calls visit(dst, dst_step, src, src_step, count) for every row of the shape of `shape`. Rows of
-// dst and src start at `to` and `from` of dimension 3.
+// Calls visit(dst, dst_step, src, src_step, count) for every row of the shape of `shape` that both
+// views have. Rows of dst and src start at `to` and `from` of dimension 3.
 template <class D, class S, class G, class Visit>
 PTO_INLINE void for_both(const D& dst, int64_t to, const S& src, int64_t from, const G& shape,
                          const Visit& visit) {
   const auto start = dst.data() + to * dst.GetStride(3);
   const auto source = src.data() + from * src.GetStride(3);
-  for (int64_t a = 0; a < shape.GetShape(0); ++a)
-    for (int64_t b = 0; b < shape.GetShape(1); ++b)
-      for (int64_t c = 0; c < shape.GetShape(2); ++c)
-        for (int64_t d = 0; d < shape.GetShape(3); ++d) {
+  int64_t n[5];
+  for (int axis = 0; axis < 5; ++axis) {
+    const int64_t in_dst = dst.GetShape(axis) - (axis == 3 ? to : 0);
+    const int64_t in_src = src.GetShape(axis) - (axis == 3 ? from : 0);
+    const int64_t in_both = in_dst < in_src ? in_dst : in_src;
+    n[axis] = shape.GetShape(axis) < in_both ? shape.GetShape(axis) : in_both;
+  }
+  for (int64_t a = 0; a < n[0]; ++a)
+    for (int64_t b = 0; b < n[1]; ++b)
+      for (int64_t c = 0; c < n[2]; ++c)
+        for (int64_t d = 0; d < n[3]; ++d) {
           const int64_t i[4] = {a, b, c, d};
           int64_t at_dst = 0, at_src = 0;
           for (int axis = 0; axis < 4; ++axis) {
             at_dst += i[axis] * dst.GetStride(axis);
             at_src += i[axis] * src.GetStride(axis);
           }
-          visit(start + at_dst, dst.GetStride(4), source + at_src, src.GetStride(4),
-                shape.GetShape(4));
+          visit(start + at_dst, dst.GetStride(4), source + at_src, src.GetStride(4), n[4]);
         }
 }
 
@@ -141,7 +147,7 @@ template <class G, class A, class Use>
 void with_own_view(const G& like, [[maybe_unused]] const A& tile, const Use& use) {
   using T = typename G::Element;
   const auto with_memory = [](int64_t count, const auto& visit) {
-    T* const memory = static_cast<T*>(pto_malloc(size_t(count) * sizeof(T)));
+    T* const memory = static_cast<T*>(needed_memory(size_t(count) * sizeof(T)));
     visit(memory);
     pto_free(memory);
   };

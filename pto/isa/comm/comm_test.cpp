@@ -12,6 +12,7 @@
 
 #include "pto/isa/kernel/cores.hpp"
 #include "pto/isa/kernel/kernel.hpp"
+#include "tests/isa_error.hpp"
 
 namespace pto::comm_test {
 using namespace isa;
@@ -60,6 +61,32 @@ TEST(Comm, put_and_get_copy_the_shape_and_nothing_else) {
   float packed[4] = {1, 2, 3, 4}, out[4] = {};
   comm::TPUT(GlobalTensor(out, 3), GlobalTensor(packed, 4), tile);
   EXPECT_THAT(out, ElementsAre(1, 2, 3, 0));
+}
+
+TEST(Comm, a_smaller_view_bounds_what_moves) {
+  using Small = GlobalTensor<float, Shape<1, 1, 1, 2, 4>, Stride<1, 1, 1, kStride, 1>>;
+  Ranks ranks;
+  Stage tile, recv;
+  const auto within = [](int i) { return i / kStride < 2 && i % kStride < 4; };
+  std::vector<float> small(kRows * kStride, -7);
+  comm::TPUT(Small(small.data()), ranks.views[1], tile);
+  for (int i = 0; i < kRows * kStride; ++i)
+    EXPECT_EQ(small[i], within(i) ? ranks.memory[1][i] : -7) << i;
+  comm::TREDUCE(ranks.group(), Small(small.data()), tile, recv, comm::ReduceOp::Sum);
+  for (int i = 0; i < kRows * kStride; ++i) EXPECT_EQ(small[i], within(i) ? 600 + 4 * i : -7) << i;
+
+  // A stack of ten rows: three ranks and a row of the last one.
+  using Short = GlobalTensor<float, Shape<1, 1, 1, 10, kCols>, Stride<1, 1, 1, kCols, 1>>;
+  std::vector<float> stack(kRanks * kRows * kCols, -2);
+  comm::TGATHER(ranks.group(), Short(stack.data()), tile);
+  EXPECT_EQ(stack[9 * kCols + 4], ranks.memory[3][4]);
+  for (size_t i = 10 * kCols; i < stack.size(); ++i) EXPECT_EQ(stack[i], -2) << i;
+  Ranks others;
+  for (auto& memory : others.memory) std::fill(memory.begin(), memory.end(), -1);
+  comm::TSCATTER(others.group(), Short(stack.data()), tile);
+  EXPECT_EQ(others.memory[2], ranks.memory[2]);
+  EXPECT_EQ(others.memory[3][4], ranks.memory[3][4]);
+  EXPECT_EQ(others.memory[3][kStride], -1);
 }
 
 TEST(Comm, ranks_add_at_the_same_time) {
@@ -134,6 +161,20 @@ TEST(Comm, a_reduction_may_end_in_a_view_of_the_group) {
   const auto unbounded = comm::ParallelGroup<Flat>::Create(open, 3, 2);
   comm::TREDUCE(unbounded, open[2], tile, recv, comm::ReduceOp::Sum);
   EXPECT_THAT(of_rank[2], Each(111));
+}
+
+TEST(Comm, a_reduction_without_memory_for_its_sum_fails_the_block) {
+  using Flat = GlobalTensor<float, Packed, Packed>;
+  float a[1] = {1}, b[1] = {2};
+  Flat views[2] = {Flat(a, int64_t{1} << 60), Flat(b, int64_t{1} << 60)};
+  const auto group = comm::ParallelGroup<Flat>::Create(views, 2, 1);
+  Stage tile, recv;
+  const std::string error = error_of([&] {
+    run_blocks(1, [&] { comm::TREDUCE(group, views[1], tile, recv, comm::ReduceOp::Sum); });
+  });
+  EXPECT_THAT(error, HasSubstr("block 0: no memory of 4611686018427387904 bytes\n  why: "));
+  EXPECT_THAT(error, HasSubstr("run fewer blocks"));
+  EXPECT_EQ(b[0], 2);
 }
 
 template <class T>

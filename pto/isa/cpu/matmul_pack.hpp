@@ -23,7 +23,7 @@ using LooseGroup = typename VecOf<int32_t, kGroup>::loose;
 PTO_INLINE int smaller(int a, int b) { return a < b ? a : b; }
 // Returns part `i` of `count` about equal parts of n.
 PTO_INLINE int share(int n, int i, int count) { return int(int64_t(n) * i / count); }
-PTO_INLINE int quotient_up(int a, int b) { return (a + b - 1) / b; }
+PTO_INLINE int quotient_up(int a, int b) { return a / b + (a % b > 0); }  // no sum to overflow
 
 // The offsets of an axis' lines: line i lies at(i) elements from the data.
 struct Axis {

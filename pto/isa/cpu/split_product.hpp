@@ -109,7 +109,7 @@ inline int64_t split_parts_bytes(int parts, int depth, int cols) {
 }
 // Parts of b, panel by panel, then the flags of its columns.
 inline int64_t split_packed_bytes(int parts, int depth, int cols) {
-  return split_parts_bytes(parts, depth, cols) + quotient_up(cols, kSide) * kSide;
+  return split_parts_bytes(parts, depth, cols) + int64_t{quotient_up(cols, kSide)} * kSide;
 }
 
 // Returns the matrix of floats from a row and a column on, each the first of a box.

@@ -335,6 +335,15 @@ TEST(SplitProduct, HasTheErrorOfAProductOfFloats) {
     }
 }
 
+TEST(SplitProduct, HasAsManyBytesAsTheMostColumnsTake) {
+  EXPECT_EQ(matmul::quotient_up(INT32_MAX, 16), 1 << 27);
+  EXPECT_EQ(matmul::quotient_up(0, 16) + matmul::quotient_up(1, 16) + matmul::quotient_up(16, 16),
+            2);
+  constexpr int64_t kCols = int64_t{1} << 31;
+  EXPECT_EQ(matmul::split_packed_bytes(1, 1, INT32_MAX),
+            kCols / matmul::kTileCols * matmul::kTileBytes + kCols);
+}
+
 TEST(SplitProduct, DiffersFromTheSumByTheStatedBound) {
   for (const Kind& kind : kKinds)
     for (const int depth : {1, 8, 33, 512})

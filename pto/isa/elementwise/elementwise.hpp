@@ -41,7 +41,8 @@ namespace lanes {
 
 // True for rows of floats whose instruction takes integers too, unlike the operation of the IR.
 template <class Row>
-constexpr bool kTakesIntegers = kSame<Row, TRECIP_value> || kSame<Row, TLOG_value>;
+constexpr bool kTakesIntegers =
+    kSame<Row, TRECIP_value> || kSame<Row, TLOG_value> || kSame<Row, TSUBRELU_value>;
 // True for accumulating rows whose product is not rounded before the sum.
 template <class Row>
 constexpr bool kRoundsOnce = kSame<Row, TFUSEDMULADD_value>;
@@ -55,6 +56,8 @@ struct Evaluate {
     using U = Vec<UnsignedOf<LaneOf<V>>, kCount<V>>;
     if constexpr (F::kTypes == kArithmetic && !kSame<U, V>)
       return bit_cast<V>(F::apply(bit_cast<U>(a), bit_cast<U>(b)...));
+    else if constexpr (kSame<F, lanes::TSUBRELU_value> && !kSame<U, V>)  // wraps, has a sign again
+      return lanes::relu(Evaluate<lanes::TSUB_value>{}(a, b...));
     else
       return F::apply(a, b...);
   }

@@ -3,6 +3,7 @@
 // value for one element. The destination may be a source; padding keeps its values.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -204,6 +205,29 @@ TEST(Elementwise, TRECIP_of_integers_drops_the_fraction) {
   check_integer_reciprocals<uint32_t>();
   check_integer_reciprocals<int64_t>();
   check_integer_reciprocals<uint64_t>();
+}
+
+template <class T>
+void check_integer_differences() {
+  Tile<TileType::Vec, T, 2, 64> a, b, d;
+  fill(a, 1), fill(b, 2);
+  a.SetValue(0, std::numeric_limits<T>::max()), b.SetValue(0, T(-1));
+  a.SetValue(1, std::numeric_limits<T>::min()), b.SetValue(1, T(1));
+  TSUBRELU(d, a, b);
+  for (int i = 0; i < a.Numel; ++i) {
+    const T difference = T(uint64_t(a.GetValue(i)) - uint64_t(b.GetValue(i)));
+    EXPECT_EQ(d.GetValue(i), std::max(difference, T(0))) << i;
+  }
+}
+TEST(Elementwise, TSUBRELU_of_integers_wraps_before_its_relu) {
+  check_integer_differences<int8_t>();
+  check_integer_differences<uint8_t>();
+  check_integer_differences<int16_t>();
+  check_integer_differences<uint16_t>();
+  check_integer_differences<int32_t>();
+  check_integer_differences<uint32_t>();
+  check_integer_differences<int64_t>();
+  check_integer_differences<uint64_t>();
 }
 
 template <class T>

@@ -215,9 +215,9 @@ PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
                 "TQUANT: exponents, magnitudes and scalings are a number for each 32 of the "
                 "source; give their tiles as many elements");
   constexpr int kPitch = Type == QuantType::MXFP8 || 2 * D::Cols == S::Cols ? D::Cols : D::Cols / 2;
-  const Rows<typename S::DType> t = {s.data(),        reinterpret_cast<uint8_t*>(d.data()),
-                                     S::Cols,         kPitch,
-                                     s.GetValidRow(), s.GetValidCol()};
+  const int rows = s.GetValidRow() < D::Rows ? s.GetValidRow() : D::Rows;
+  const Rows<typename S::DType> t = {
+      s.data(), reinterpret_cast<uint8_t*>(d.data()), S::Cols, kPitch, rows, s.GetValidCol()};
   const int line = Axis == 1 ? (s.GetValidCol() + kGroup - 1) / kGroup : s.GetValidCol();
   const Groups<typename M::DType, typename Sc::DType> groups = {
       reinterpret_cast<uint8_t*>(exponents.data()), kIsGrid<E, S, Axis> ? E::Cols : line,
@@ -238,6 +238,11 @@ constexpr QuantScaleAlg scale_of(MxQuantAlg alg) {
                                                                             : QuantScaleAlg::NV;
 }
 
+// True where there are parameters: without, the destination keeps what it has.
+template <class P>
+PTO_INLINE bool has_any(const P& p) {
+  return p.GetValidRow() > 0 && p.GetValidCol() > 0;
+}
 template <class P>
 PTO_INLINE float parameter(const P& p, int row, int col) {
   const int rows = p.GetValidRow(), cols = p.GetValidCol();
@@ -256,6 +261,7 @@ PTO_INLINE void to_int8(D& d, const S& s, const P& scale, const P* offset) {
   static_assert(check_elementwise<D, S>() && kIsRows<D, S>);
   constexpr int N = kLanes<float>;
   using V = Vec<float, N>;
+  if (!has_any(scale) || (offset && !has_any(*offset))) return;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const V factor = lanes::splat<V>(parameter(scale, r, 0));
     const V shift = lanes::splat<V>(offset ? parameter(*offset, r, 0) : 0.f);
@@ -320,7 +326,7 @@ PTO_INLINE RecordEvent TQUANT(D& d, const S& s, E* exp, M* max, Sc* scaling, E* 
   auto* to = reinterpret_cast<uint8_t*>(exp_zz->data());
   const int columns = (s.GetValidCol() + quantize::kGroup - 1) / quantize::kGroup;
   const int blocks = (columns + 1) / 2, pitch = quantize::kIsGrid<E, S, 1> ? E::Cols : columns;
-  for (int r = 0; r < s.GetValidRow(); ++r)
+  for (int r = 0; r < s.GetValidRow() && r < D::Rows; ++r)
     for (int c = 0; c < columns; ++c)
       to[Store == VecStoreMode::NZ ? ((r / 16 * blocks + c / 2) * 16 + r % 16) * 2 + c % 2
                                    : r * columns + c] = from[r * pitch + c];
@@ -364,6 +370,7 @@ PTO_INLINE RecordEvent TDEQUANT(D& d, const S& s, const P& scale, const P& offse
       check_elementwise<D, S>() && kIsRows<D, S>,
       "TDEQUANT: source and destination must be row-major without boxes; lay them out with TMOV");
   constexpr int N = fewest(kTileLanes<D>, kTileLanes<S>);
+  if (!quantize::has_any(scale) || !quantize::has_any(offset)) return {};
   const int n = d.GetValidCol(), columns = scale.GetValidCol(), own = P::isRowMajor ? columns : 1;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     auto* to = d.data() + r * D::Cols;

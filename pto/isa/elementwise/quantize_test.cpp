@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
+#include <vector>
 
 #include "tests/isa_oracle.hpp"
 
@@ -69,6 +71,35 @@ TEST(Quantize, int8_is_the_rounded_product_of_its_row) {
   const auto before_part = part;
   TQUANT<QuantType::INT8_SYM>(part, s, scale);
   EXPECT_EQ(differs(part, before_part, 0, signed_want), "");
+}
+
+// True where every element of two tiles is the same, padding too.
+template <class T>
+bool all_equal(const T& a, const T& b) {
+  return std::equal(a.data(), a.data() + T::Numel, b.data());
+}
+
+TEST(Quantize, without_parameters_the_destination_stays) {
+  auto s = shaped<Block<float>>(5, 40);
+  fill_floats(s, 2);
+  Column some(5), none(0);
+  for (int r = 0; r < 72; ++r) some.SetValue(r, 2.f), none.SetValue(r, 3.f);
+  auto d = shaped<Block<int8_t>>(5, 40);
+  fill(d, 1);
+  const auto before = d;
+  TQUANT<QuantType::INT8_SYM>(d, s, none);
+  EXPECT_TRUE(all_equal(d, before));
+  auto u = shaped<Block<uint8_t>>(5, 40);
+  fill(u, 1);
+  const auto before_u = u;
+  TQUANT<QuantType::INT8_ASYM>(u, s, some, &none);
+  EXPECT_TRUE(all_equal(u, before_u));
+  auto f = shaped<Block<float>>(5, 40);
+  fill(f, 1);
+  const auto before_f = f;
+  TDEQUANT(f, d, none, some);
+  TDEQUANT(f, d, some, none);
+  EXPECT_EQ(std::memcmp(f.data(), before_f.data(), Block<float>::Numel * sizeof(float)), 0);
 }
 
 struct Group {
@@ -240,6 +271,20 @@ TEST(Quantize, exponents_of_a_grid_lie_at_their_group) {
   for (int g = 0; g < 2; ++g)
     for (int c = 0; c < 96; ++c)
       ASSERT_EQ(by_column.GetElement(g, c), flat.exponents.GetValue(g * 96 + c)) << g << " " << c;
+}
+
+TEST(Quantize, a_destination_of_fewer_rows_bounds_the_source) {
+  Tile<TileType::Vec, float, 64, 32, BLayout::RowMajor, DYNAMIC, 32> s(64);
+  Tile<TileType::Vec, int8_t, 16, 32> d;
+  std::vector<int8_t> memory(64 * 32, 99);
+  static Results got;
+  d.bind(memory.data());
+  TEXPANDS(s, 1.f);
+  got.exponents.SetValue(16, 77);
+  TQUANT<1, MxQuantAlg::OcpMxFp8E4M3>(d, s, &got.exponents, &got.most, &got.scaling);
+  EXPECT_NE(memory[16 * 32 - 1], 99);
+  for (size_t i = 16 * 32; i < memory.size(); ++i) ASSERT_EQ(memory[i], 99) << i;
+  EXPECT_EQ(int(got.exponents.GetValue(16)), 77);
 }
 
 TEST(Quantize, exponents_at_the_ends_of_the_range) {

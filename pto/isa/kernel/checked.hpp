@@ -33,6 +33,10 @@ PTO_INLINE void require_element(int row, int col, int rows, int cols) {
   if (row < 0 || row >= rows || col < 0 || col >= cols)
     pto_check_failed_element(row, col, rows, cols);
 }
+// Requires that rows x cols elements from (row, col) on lie within a tile of all_rows x all_cols.
+PTO_INLINE void require_window(int row, int col, int rows, int cols, int all_rows, int all_cols) {
+  if (rows > 0 && cols > 0) require_element(row + rows - 1, col + cols - 1, all_rows, all_cols);
+}
 PTO_INLINE void require_streamable(const volatile void* pointer, size_t vector) {
   const size_t misplaced = reinterpret_cast<uintptr_t>(pointer) % vector;
   if (misplaced != 0) pto_check_failed_stream(misplaced, vector);

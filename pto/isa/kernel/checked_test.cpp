@@ -159,11 +159,23 @@ TEST(Checked, positions_lie_within_their_tile) {
                "use a smaller position");
   EXPECT_ERROR(static_cast<void>(s.GetElement(3, 16)), "element (3, 16) of a 16 x 16 tile",
                "rows and columns count from 0 on and lie within the tile",
-               "use GetElement and SetElement within Tile::Rows and Tile::Cols");
+               "use GetElement, SetElement and TSUBVIEW within Tile::Rows and Tile::Cols");
   EXPECT_THAT(error_of([&] { s.AddToElement(-1, 0, 1.0f); }), testing::HasSubstr("(-1, 0)"));
   EXPECT_THAT(error_of([&] { static_cast<void>(s.GetValue(-1)); }), testing::HasSubstr("-1"));
   s.SetElement(15, 15, 2.0f);
   EXPECT_EQ(s.GetValue(255), 2.0f);
+}
+
+TEST(Checked, a_window_ends_within_its_source) {
+  Square s;
+  Tile<TileType::Vec, float, 4, 16, BLayout::RowMajor, DYNAMIC, 8> part(3);
+  TSUBVIEW(part, s, 13, 8);
+  EXPECT_ERROR(TSUBVIEW(part, s, 14, 0), "element (16, 7) of a 16 x 16 tile",
+               "rows and columns count from 0 on and lie within the tile",
+               "use GetElement, SetElement and TSUBVIEW within Tile::Rows and Tile::Cols");
+  EXPECT_THAT(error_of([&] { TSUBVIEW(part, s, 0, 9); }), testing::HasSubstr("(2, 16)"));
+  part.SetValidRow(0);
+  TSUBVIEW(part, s, 16, 0);  // nothing is reached through it
 }
 
 TEST(Checked, addresses_of_tiles_are_aligned_and_lie_within_their_location) {

@@ -22,6 +22,7 @@
 #else
 #define PTO_IF_CHIP(...) __VA_ARGS__
 #include "pto/abi/host.h"
+#include "pto/isa/cpu/of_thread.hpp"
 #include "pto/isa/tile/types.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -78,7 +79,7 @@ inline char* append(char* at, int64_t number) {
   at = append(append(at, bytes), " bytes of ");
   at = append(append(at, kNames[location]), ", ");
   at = append(append(at, kIsA5 ? "a5 has " : "a2a3 has "), capacity(location));
-  pto_fail(text, why, fix, "", 0);
+  pto_fail(text, why, fix, nullptr, 0);
   __builtin_unreachable();
 }
 
@@ -91,7 +92,7 @@ struct Live {
   int64_t bytes[kBuffers];
 
   static int64_t& of(int location) {
-    Live* const live = static_cast<Live*>(pto_block_memory(kPlace, sizeof(Live)));
+    Live* const live = static_cast<Live*>(needed_block_memory(kPlace, sizeof(Live)));
     if (live->mark != kMark) {
       live->mark = kMark;
       for (int64_t& count : live->bytes) count = 0;

@@ -57,7 +57,7 @@ inline uint32_t ResolveActiveCoreCount(uint32_t requested_cores, uint32_t total_
   if (total_work_items == 0) return blocks;
   if (blocks > total_work_items) blocks = total_work_items;
   while (blocks > 1 && work_quantum > 1 &&
-         (total_work_items + blocks - 1) / blocks % work_quantum != 0)
+         ((total_work_items - 1) / blocks + 1) % work_quantum != 0)
     --blocks;
   return blocks;
 }
@@ -180,7 +180,7 @@ class NPUMemoryModel {
   char* base(TileType location) {
     EnsureInitialized();
     return static_cast<char*>(
-        pto_block_memory(int(location), isa::detail::kLocationBytes[int(location)]));
+        isa::needed_block_memory(int(location), isa::detail::kLocationBytes[int(location)]));
   }
 
   ArchMemorySizes sizes_ = {};

@@ -50,7 +50,7 @@ struct Source {
         kSameLayout<D, S> && !is_turned && from == to && w.s_row == w.d_row && w.s_col == w.d_col;
     if (from >= to + D::kStored * sizeof(typename D::DType) || to >= from + kBytes || is_same)
       return;
-    owned = static_cast<char*>(pto_malloc(kBytes));
+    owned = static_cast<char*>(needed_memory(kBytes));
     __builtin_memcpy(owned, from, kBytes);
     matrix.base = owned;
   }

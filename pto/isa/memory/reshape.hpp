@@ -114,13 +114,16 @@ PTO_INLINE RecordEvent TFILLPAD_EXPAND(D& d, const S& s, const X&...) {
 }
 
 // d[i, j] is s[row + i, col + j] where d has s's strides: the columns of a row-major tile must be
-// s's. In a boxed tile (row, col) starts a box.
+// s's. In a boxed tile (row, col) starts a box. d's valid region must end within s, which checked
+// builds check.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&...) {
   PTO_ENTER(TSUBVIEW, "d, s, r, c", out(d), in(s));
   static_assert(moves::check_alias<D, S>());
   static_assert(kSame<typename D::DType, typename S::DType>,
                 "TSUBVIEW: both tiles must have the same element type; change it with TRESHAPE");
+  PTO_IF_CHECKED(
+      checked::require_window(row, col, d.GetValidRow(), d.GetValidCol(), S::Rows, S::Cols);)
   moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data() + S::Offset(row, col)));
   return {};
 }
@@ -132,6 +135,9 @@ PTO_INLINE RecordEvent TRESHAPE(D& d, S& s, const X&...) {
   static_assert(moves::check_alias<D, S>());
   static_assert(D::Numel * sizeof(typename D::DType) == S::Numel * sizeof(typename S::DType),
                 "TRESHAPE: both tiles must have the same number of bytes; use TSUBVIEW for a part");
+  static_assert(D::kStored * sizeof(typename D::DType) <= S::kStored * sizeof(typename S::DType),
+                "TRESHAPE: the destination's boxes must fit the source's storage; give it rows and "
+                "columns that are multiples of its box");
   static_assert(D::isBoxedLayout == S::isBoxedLayout,
                 "TRESHAPE: both tiles must be boxed or both plain; change the layout with TMOV");
   moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data()));

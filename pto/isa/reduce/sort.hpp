@@ -156,7 +156,7 @@ PTO_INLINE void sort_rows(D& d, const S& s, const I& indices) {
 class KeyBuffer {
  public:
   explicit PTO_INLINE KeyBuffer(int keys)
-      : keys_(static_cast<int64_t*>(pto_malloc(size_t(keys) * sizeof(int64_t)))) {}
+      : keys_(static_cast<int64_t*>(needed_memory(size_t(keys) * sizeof(int64_t)))) {}
   PTO_INLINE ~KeyBuffer() { pto_free(keys_); }
   KeyBuffer(const KeyBuffer&) = delete;
   KeyBuffer& operator=(const KeyBuffer&) = delete;

@@ -169,7 +169,7 @@ inline void check_room(bool fits, const char* what, Here here) {
 // all columns, and one for each.
 constexpr int kQuantScalar = 14, kQuantVector = 15, kQuantColumns = 4096;
 PTO_INLINE uint64_t* quant_entries(int place, size_t count) {
-  return static_cast<uint64_t*>(pto_block_memory(place, count * sizeof(uint64_t)));
+  return static_cast<uint64_t*>(needed_block_memory(place, count * sizeof(uint64_t)));
 }
 
 // The element type that a configuration makes of an accumulator's.
@@ -261,7 +261,7 @@ PTO_INLINE void place_in_buffer(const Pipe& pipe, D& tile, bool to_vector) {
     constexpr uint32_t kBytes = Fifo::LOCAL_SLOT_NUM * Fifo::SLOT_SIZE;
     const uint32_t first = to_vector ? pipe.fifo.C2V_CONSUMER_BUF : pipe.fifo.V2C_CONSUMER_BUF;
     const auto base = reinterpret_cast<uintptr_t>(
-        pto_block_memory(int(D::Loc), detail::kLocationBytes[int(D::Loc)]));
+        needed_block_memory(int(D::Loc), detail::kLocationBytes[int(D::Loc)]));
     const auto place = reinterpret_cast<uintptr_t>(tile.place());
     if (place != 0 && place - base - first >= kBytes) return;
     const uint32_t slot = uint32_t(pipe.cons.tileIndex) % Fifo::LOCAL_SLOT_NUM;

@@ -16,6 +16,7 @@
 #pragma once
 #include "pto/abi/host.h"
 #include "pto/isa/cpu/access.hpp"
+#include "pto/isa/cpu/of_thread.hpp"
 #include "pto/isa/kernel/chip.hpp"
 #include "pto/isa/kernel/enter.hpp"
 #include "pto/isa/tile/rules.hpp"
@@ -72,7 +73,7 @@ struct OwnStorage {
 template <class T, int Count>
 struct OwnStorage<T, Count, false> {
   T* values;
-  OwnStorage() : values(static_cast<T*>(pto_malloc(Count * sizeof(T)))) {}
+  OwnStorage() : values(static_cast<T*>(needed_memory(Count * sizeof(T)))) {}
   OwnStorage(const OwnStorage& other) : OwnStorage() { *this = other; }
   ~OwnStorage() { pto_free(values); }
   OwnStorage& operator=(const OwnStorage& other) {
