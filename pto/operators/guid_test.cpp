@@ -152,6 +152,20 @@ TEST(Guid, a_tensor_without_memory_is_refused) {
   EXPECT_THAT(call.run("guid_test_exact"), HasSubstr("tensor 1 has no memory"));
 }
 
+TEST(Guid, a_rank_that_no_tensor_has_is_refused) {
+  const int64_t sizes[PTO_MAX_RANK + 1] = {};
+  float x = 0;
+  for (const int32_t rank : {-1, PTO_MAX_RANK + 1}) {
+    const pto_tensor_ref tensors[] = {{&x, sizes, sizes, rank, static_cast<int32_t>(DType::F32)},
+                                      {&x, sizes, sizes, 1, static_cast<int32_t>(DType::F32)}};
+    const pto_guid_call call{"guid_test_exact", "test", tensors, 1, 2, nullptr, 0, nullptr, 0,
+                             nullptr};
+    EXPECT_NE(pto_guid_run(&call), 0);
+    EXPECT_THAT(pto_operator_error(),
+                HasSubstr("tensor 0 has " + std::to_string(rank) + " dimensions"));
+  }
+}
+
 TEST(Guid, top_k_refuses_outputs_with_other_axes_than_its_input) {
   float x[] = {1, 3, 2, 6, 5, 4}, values[4];
   int64_t indices[4];
