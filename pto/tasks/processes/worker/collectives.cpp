@@ -20,16 +20,21 @@ using isa::bfloat16_t, isa::half;
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>, float, T>;
 
+// The type in which sums and products are formed: 64 bits without a sign for integers, whose low
+// bits are then those of any, so that what overflows wraps around.
+template <class T>
+using Arithmetic = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
 struct Sum {
   template <class T>
   T operator()(T a, T b) const {
-    return T(a + b);
+    return T(Arithmetic<T>(a) + Arithmetic<T>(b));
   }
 };
 struct Product {
   template <class T>
   T operator()(T a, T b) const {
-    return T(a * b);
+    return T(Arithmetic<T>(a) * Arithmetic<T>(b));
   }
 };
 struct Min {

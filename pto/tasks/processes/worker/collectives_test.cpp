@@ -86,6 +86,28 @@ TEST(Collectives, nan_propagates_through_min_and_max) {
   }
 }
 
+template <class T>
+T reduced(const char* name, uint8_t code, T a, T b) {
+  T values[] = {T(0), a, b};
+  std::vector<pto_tensor> tensors(3);
+  for (size_t i = 0; i < 3; ++i) {
+    tensors[i].data = values + i;
+    tensors[i].type_code = code;
+    tensors[i].type_bits = sizeof(T) * 8;
+  }
+  collective_of(name)(tensors, Numbers());
+  return values[0];
+}
+
+TEST(Collectives, integers_wrap_around) {
+  EXPECT_EQ(reduced<int64_t>("sum", 0, INT64_MAX, 2), INT64_MIN + 1);
+  EXPECT_EQ(reduced<int32_t>("sum", 0, INT32_MIN, -1), INT32_MAX);
+  EXPECT_EQ(reduced<int8_t>("sum", 0, 127, 2), -127);
+  EXPECT_EQ(reduced<int64_t>("product", 0, INT64_MAX, 2), -2);
+  EXPECT_EQ(reduced<int32_t>("product", 0, INT32_MIN, -1), INT32_MIN);
+  EXPECT_EQ(reduced<uint16_t>("product", 1, 65535, 65535), 1);
+}
+
 TEST(Collectives, refuse_what_does_not_fit) {
   Array a = array(2, 3, 0, false, 0), b = array(3, 2, 0, false, 0);
   const std::vector<pto_tensor> different{a.tensor(), b.tensor()};
