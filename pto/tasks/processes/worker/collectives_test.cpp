@@ -75,6 +75,25 @@ TEST(Collectives, equal_loops_over_the_elements_for_any_strides) {
         }
 }
 
+TEST(Collectives, take_sources_as_they_were_where_the_first_tensor_overlaps_them) {
+  for (const char* name : {"copy", "sum"})
+    for (bool is_transposed : {false, true}) {
+      Array all = array(8, 8, 0, false, 5);
+      const std::vector<float> before = all.values;
+      const int64_t sizes[] = {7, 7}, turned[] = {1, 8}, offset = is_transposed ? 0 : 8;
+      pto_tensor to = all.tensor(), from = to;
+      to.sizes = from.sizes = sizes;
+      to.data = all.values.data() + offset;
+      if (is_transposed) to.strides = turned;
+      collective_of(name)(std::vector<pto_tensor>{to, from}, Numbers());
+      for (int64_t i = 0; i < 7; ++i)
+        for (int64_t j = 0; j < 7; ++j)
+          ASSERT_EQ(all.values[size_t(offset + i * to.strides[0] + j * to.strides[1])],
+                    before[size_t(i * 8 + j)])
+              << name << " " << is_transposed << " " << i << " " << j;
+    }
+}
+
 TEST(Collectives, nan_propagates_through_min_and_max) {
   Array out = array(1, 2, 0, false, 0), a = array(1, 2, 0, false, 1), b = array(1, 2, 0, false, 2);
   a.at(0, 0) = NAN;
