@@ -174,6 +174,12 @@ def test_an_axis_that_infer_does_not_find_is_told_with_the_operator(rank, fix):
     assert fix in caught.value.fix
 
 
+def test_an_element_of_a_list_is_named_by_its_place():
+    x, text = np.ones(3, "f4"), r"concat: tensors\[2\] is f64 but tensors\[1\] is f32"
+    with pytest.raises(TypeError, match=text):
+        pto.ops.concat([x, x, x.astype("f8")], 0)
+
+
 def test_settings_refuse_what_they_cannot_take():
     with pytest.raises(ValueError, match="config.target is 'sse'"):
         pto.config.target = "sse"
