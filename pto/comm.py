@@ -66,6 +66,11 @@ def wait(
             f"wait: compare is {compare!r}", "it names a comparison of the signal with the value",
             f"pass one of {', '.join(_COMPARISONS)}",
         )  # fmt: skip
+    if isinstance(value, int) and int(float(value)) != value:
+        raise InvalidValue(
+            f"wait: value is {value}", "it is compared as a double, which is not that number",
+            f"pass a number of at most 53 bits, such as {int(float(value))}",
+        )  # fmt: skip
     return ctx.submit_gate(signal, _COMPARISONS.index(compare), float(value), after)
 
 

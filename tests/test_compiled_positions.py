@@ -143,3 +143,21 @@ def test_a_position_that_does_not_exist_is_told_as_by_the_interpreter():
                 program(x, index)
             assert "position" in str(told.value)
             assert str(told.value) in str(found.value) or str(found.value) in str(told.value)
+
+
+def test_pages_that_unsigned_numbers_name_are_found_and_told_as_such(monkeypatch):
+    @pto.jit
+    def attend(q, pages, table, out):
+        for i in pto.loop(q.shape[0]):
+            out[i] = pto.matmul(q[i], pages[table[i]].reshape(-1, pages.shape[2]), b_trans=True)
+
+    monkeypatch.setattr(pto.config, "threads", 1)  # on more the pages are copied
+    draw = np.random.default_rng(5)
+    q, pages = (draw.integers(-4, 5, shape).astype("f4") for shape in ((2, 3, 16), (6, 4, 16)))
+    table, out = np.array([[4, 0, 5], [1, 1, 2]], "u4"), np.zeros((2, 3, 12), "f4")
+    attend(q, pages, table, out)
+    want = [a @ pages[rows].reshape(12, 16).T for a, rows in zip(q, table, strict=True)]
+    np.testing.assert_array_equal(out, want)
+    table[1, 2] = 2**32 - 1
+    with pytest.raises(pto.Error, match="position 4294967295 along axis 0, which has the size 6"):
+        attend(q, pages, table, out)

@@ -310,6 +310,8 @@ MISUSES = [
     (lambda ctx: pto.comm.gather(ctx, 3, ctx.alloc((3, 2)), {3: ctx.alloc((2,))}), ValueError,
      r"the whole has the shape \[3, 2\]"),
     (lambda ctx: pto.comm.wait(ctx, ctx.alloc((1,), "int32"), 1, "=>"), ValueError, "'=>'"),
+    (lambda ctx: pto.comm.wait(ctx, ctx.alloc((1,), "int64"), 2**53 + 1), ValueError,
+     "value is 9007199254740993"),
 ]  # fmt: skip
 
 

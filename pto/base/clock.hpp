@@ -9,6 +9,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace pto {
@@ -17,6 +18,11 @@ inline int64_t now_ns() {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Returns so many seconds in nanoseconds: 0 for a negative number or NaN, 30 years at most.
+inline int64_t span_ns(double seconds) {
+  return seconds > 0 ? static_cast<int64_t>(std::min(seconds, 1e9) * 1e9) : 0;
 }
 
 // Leaves the core's other thread and its memory bus alone for some cycles.

@@ -179,6 +179,11 @@ const Machine& machine() {
   return kMachine;
 }
 
+Target target_now() {
+  return target_or_best([](const char* variable) { return std::getenv(variable); },
+                        machine().best_target);
+}
+
 std::string text_bytes(int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
   double value = static_cast<double>(bytes);

@@ -68,6 +68,10 @@ MachineFacts read_machine_facts();
 // environment.
 const Machine& machine();
 
+// Returns PTO_TARGET as it is now, or this computer's best target where it is unset. Throws as
+// derive_machine does.
+Target target_now();
+
 // Prints one "name: value" a line.
 std::string describe(const Machine& machine);
 

@@ -71,8 +71,9 @@ struct AddressRange {
   }
 };
 
-inline AddressRange address_range(const pto_tensor_ref& tensor) {
-  const int64_t item = bytes(dtype_of(tensor));
+// Takes a pto_tensor or pto_tensor_ref with elements of `item` bytes.
+template <class Tensor>
+AddressRange address_range(const Tensor& tensor, int64_t item) {
   int64_t low = 0, high = item, dense = item;
   for (int axis = tensor.rank - 1; axis >= 0; --axis) {
     if (tensor.sizes[axis] == 0) return {};
@@ -83,6 +84,9 @@ inline AddressRange address_range(const pto_tensor_ref& tensor) {
   }
   const auto data = reinterpret_cast<uintptr_t>(tensor.data);
   return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};
+}
+inline AddressRange address_range(const pto_tensor_ref& tensor) {
+  return address_range(tensor, bytes(dtype_of(tensor)));
 }
 
 // Says whether it is certain that no two elements share an address: sorted by stride, each axis

@@ -164,10 +164,10 @@ std::string with_target(const std::string& key, Target target) {
   return key + " " + std::string(name(target));
 }
 
-// Returns the code that was built ahead for this process's target; "" without one.
+// Returns the code that was built ahead for the target of what compiles now; "" without one.
 std::string built_ahead(const std::string& key) {
   return in_python([&]() -> std::string {
-    const nb::object found = callbacks->find(with_target(key, machine().target));
+    const nb::object found = callbacks->find(with_target(key, target_now()));
     if (found.is_none()) return "";
     const auto bytes = nb::cast<nb::bytes>(found);
     return {bytes.c_str(), bytes.size()};

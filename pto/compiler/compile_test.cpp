@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <numeric>
 
 #include "pto/base/file.hpp"
 #include "pto/compiler/settings.hpp"
+#include "pto/compiler/target.hpp"
 #include "pto/launch/call.hpp"
 
 namespace pto::compile_test {
@@ -144,6 +146,19 @@ TEST(Explain, refuses_an_unknown_target) {
   CompileOptions options;
   options.target = "z80";
   EXPECT_THROW(explain(softmax(), options), Error);
+}
+
+TEST(Target, follows_the_environment_at_each_compilation) {
+  const char* const value = std::getenv("PTO_TARGET");
+  const std::string before = value == nullptr ? "" : value;
+  const Target best = machine().best_target;
+  setenv("PTO_TARGET", "portable", 1);
+  EXPECT_EQ(named_target(""), Target::Portable);
+  EXPECT_EQ(target_of({}), Target::Portable);
+  EXPECT_EQ(named_target(std::string(name(best))), best);
+  unsetenv("PTO_TARGET");
+  EXPECT_EQ(target_of({}), best);
+  if (value != nullptr) setenv("PTO_TARGET", before.c_str(), 1);
 }
 
 }  // namespace pto::compile_test

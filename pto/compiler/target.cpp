@@ -6,7 +6,7 @@
 namespace pto {
 
 Target named_target(const std::string& name) {
-  if (name.empty()) return machine().target;
+  if (name.empty()) return target_now();  // pto.config.target sets it at any time
   for (const Target target : {Target::Portable, Target::Avx2, Target::Avx512})
     if (pto::name(target) == name) return target;
   fail({"target \"" + name + "\" is unknown", "a target names the instructions that code may use",

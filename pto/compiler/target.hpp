@@ -2,7 +2,7 @@
 // target_of(): returns the target, the set of instructions, for which a compilation makes code.
 //
 //     target_of({.target = "avx2"}) == Target::Avx2;
-//     target_of({}) == machine().target;
+//     target_of({}) == target_now();
 //
 // Thread safety: pure function.
 #pragma once

@@ -267,4 +267,21 @@ TEST(Graph, nodes_carry_hints_that_are_no_part_of_them) {
   EXPECT_EQ(print(rebuild(graph, graph.outputs(), copy)), print(graph));
 }
 
+TEST(Graph, an_inlined_guard_keeps_its_line) {
+  GraphBuilder inner("inner");
+  const Value a = inner.input("a", DType::F32, {s0}), c = inner.input("c", DType::F32, {s1});
+  inner.set_location({"a.py", 3});
+  const Value sum = inner.binary(Opcode::add, a, c);
+  inner.set_location({"a.py", 9});
+  inner.output(inner.unary(Opcode::exp, sum));
+  const Graph graph = inner.build();
+  GraphBuilder b("outer");
+  const Value x = b.input("x", DType::F32, {s0}), y = b.input("y", DType::F32, {s1});
+  int free_symbol = 2;
+  b.output(inline_graph(b, graph, {x, y}, &free_symbol)[0]);
+  const Graph outer = b.build();
+  ASSERT_EQ(outer.guards().size(), 1u);
+  EXPECT_EQ(outer.guards()[0].location, (Location{"a.py", 3}));
+}
+
 }  // namespace pto::graph_test

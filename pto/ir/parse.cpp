@@ -164,7 +164,12 @@ std::vector<Location> read_locations(TextReader& in) {
   while (in.take("@")) {
     Location location{in.string(), 0};
     in.expect(":");
-    location.line = static_cast<int>(in.integer());
+    const size_t start = in.position();
+    const int64_t line = in.integer();
+    location.line = static_cast<int>(line);
+    if (location.line != line)
+      in.fail_at(start, {"the line is " + std::to_string(line), "the number of a line has 32 bits",
+                         "name a line of the file"});
     locations.push_back(std::move(location));
   }
   return locations;

@@ -113,6 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
               "the returned values are (f32[s0], f32[s0]) but the first line"},
         Wrong{"  return %x\n} more", "line 3, column 3: expected the end of the text"},
         Wrong{"  guard 3 == 4 because \"add\"\n return %x }", "add: sizes 3 and 4 must be equal"},
+        Wrong{"  %0 = exp(%x) : f32[s0] @ \"a.py\":4294967297\n return %0 }",
+              "line 2, column 35: the line is 4294967297"},
         Wrong{"  %0 = cast(%x) : f33[s0]\n return %0 }",
               "line 2, column 19: expected an element type such as f32"}));
 

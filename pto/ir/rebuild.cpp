@@ -19,6 +19,12 @@ void note_defined(const Graph& graph, std::vector<Dim>* symbols, int* free_symbo
   }
 }
 
+// States what the guard states, at its line, of these sizes.
+void copy_guard(GraphBuilder& b, const Guard& guard, const Dim& left, const Dim& right) {
+  b.set_location(guard.location);
+  b.guard_equal(left, right, guard.because, guard.kind);
+}
+
 std::vector<Value> copy_renamed(GraphBuilder& b, const Graph& graph, std::vector<Value> inputs,
                                 const std::vector<Dim>& symbols);
 
@@ -48,8 +54,7 @@ std::vector<Value> copy_renamed(GraphBuilder& b, const Graph& graph, std::vector
     place.push_back(b.copy(node, node.operands));
   }
   for (const Guard& guard : graph.guards())
-    b.guard_equal(substitute(guard.a, symbols), substitute(guard.b, symbols), guard.because,
-                  guard.kind);
+    copy_guard(b, guard, substitute(guard.a, symbols), substitute(guard.b, symbols));
   std::vector<Value> outputs;
   for (const Value v : graph.outputs()) outputs.push_back(place[static_cast<size_t>(v)]);
   return outputs;
@@ -81,8 +86,7 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
   }
   for (const Guard& guard : graph.guards()) {
     if (keep && !keep(guard)) continue;
-    b.set_location(guard.location);
-    b.guard_equal(guard.a, guard.b, guard.because, guard.kind);
+    copy_guard(b, guard, guard.a, guard.b);
   }
   b.clear_location();
   b.set_hints({});

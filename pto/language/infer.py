@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pto import _core
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import Error, InvalidType, InvalidValue
 from pto.language.dtypes import DType
 from pto.language.location import describe
 from pto.language.tensor import Tensor
@@ -47,8 +47,12 @@ class Spec:
         if not -self.ndim <= dim < self.ndim:
             raise InvalidValue(
                 f"there is no axis {dim} in a tensor of {self.ndim} axes",
-                "an axis counts from the front from 0, or from the end from -1",
-                f"pass an axis from {-self.ndim} to {self.ndim - 1}",
+                "an axis counts from the front from 0, or from the end from -1"
+                if self.ndim
+                else "a tensor of rank 0 has no axis",
+                f"pass an axis from {-self.ndim} to {self.ndim - 1}"
+                if self.ndim
+                else "pass a tensor with an axis",
             )
         return dim % self.ndim
 
@@ -62,12 +66,16 @@ _recorded = threading.local()
 
 
 @contextlib.contextmanager
-def recorded_guards() -> Iterator[list[tuple[Size, Size, str, int]]]:
-    """Collects what require_equal() states on this thread."""
+def recorded_guards(name: str) -> Iterator[list[tuple[Size, Size, str, int]]]:
+    """Collects what require_equal() states on this thread; errors name the operator."""
     outer = getattr(_recorded, "guards", None)
     _recorded.guards = []
     try:
         yield _recorded.guards
+    except Error as error:
+        if name not in error.what:
+            error.what = f"{name}: {error.what}"
+        raise
     finally:
         _recorded.guards = outer
 

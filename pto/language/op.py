@@ -206,7 +206,7 @@ class Operator(Signature, _core.Callable):
         if infer is not None:
             given, values = iter(tensors), iter(attributes)
             specs = [_spec(next(given)) if a.is_tensor else next(values) for a in self.arguments]
-            with recorded_guards() as guards:
+            with recorded_guards(self.name) as guards:
                 results = infer(*specs)
             if results is not None:
                 work = self._work(specs)
@@ -230,7 +230,7 @@ class Operator(Signature, _core.Callable):
         if infer is None:
             return
         specs = [_spec_of(v) for v in values.values()]
-        with recorded_guards():
+        with recorded_guards(self.name):
             results = infer(*specs)
         if results is None:
             return

@@ -82,8 +82,13 @@ int32_t guarded(Function function) noexcept {
       set_last_error(error.what());
     } catch (const std::exception&) {  // no memory for the text: the code remains
     }
-    return kBlockThrew;
+  } catch (...) {
+    try {
+      set_last_error("the kernel threw something that is no std::exception");
+    } catch (const std::exception&) {  // the same
+    }
   }
+  return kBlockThrew;
 }
 
 }  // namespace

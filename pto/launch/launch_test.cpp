@@ -74,6 +74,15 @@ TEST(Launch, what_a_kernel_throws_becomes_the_error) {
   EXPECT_FALSE(inside_block());
 }
 
+TEST(Launch, what_a_program_throws_becomes_the_error) {
+  const pto_args args = no_arguments();
+  const auto texted = [](const pto_args*) -> int32_t { throw std::runtime_error("thrown text"); };
+  EXPECT_NE(run_program(texted, args), 0);
+  EXPECT_STREQ(pto_last_error(), "thrown text");
+  EXPECT_NE(run_program([](const pto_args*) -> int32_t { throw 5; }, args), 0);
+  EXPECT_THAT(pto_last_error(), HasSubstr("no std::exception"));
+}
+
 TEST(Launch, bad_arguments_are_refused_with_the_reason) {
   pto_args args = no_arguments();
   const auto kernel = [](const pto_args*) -> int32_t { return 0; };

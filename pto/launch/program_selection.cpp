@@ -442,7 +442,9 @@ pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto
     elements *= x->sizes[axis];
   }
   const int64_t item = x->type_bits / 8, places = index->type_bits / 8, count = out->sizes[0];
-  const bool is_plain = places >= 4 && (count <= 1 || index->strides[0] == 1);
+  // Who walks the runs reads their places as signed.
+  const bool is_plain =
+      index->type_code == 0 && places >= 4 && (count <= 1 || index->strides[0] == 1);
   if (!is_plain || x->sizes[0] == 0) return {};
   return {x->data, x->strides[0] * item, elements * item, count, index->data, places, 0};
 }

@@ -192,27 +192,31 @@ std::vector<AttributeValue> CallArguments::attributes() const {
 void CallArguments::check_types() const {
   const pto_operator& op = *call_.op;
   const TypeRule& rule = operator_at(op.index).types;
-  std::array<const char*, PTO_MAX_TENSORS> first{};
+  std::array<std::string, PTO_MAX_TENSORS> first;
   std::array<DType, PTO_MAX_TENSORS> chosen{};
   for (int i = 0, t = 0, tensor = 0; i < op.n_arguments; ++i) {
     const pto_operator_argument& argument = op.arguments[i];
     if (!is_tensor(argument)) continue;
-    for (int32_t n = counts_[static_cast<size_t>(t++)]; n > 0; --n) {
+    const int32_t count = counts_[static_cast<size_t>(t++)];
+    for (int32_t n = 0; n < count; ++n) {
       const DType dtype = dtype_of(tensors_[static_cast<size_t>(tensor++)]);
       const auto variable = static_cast<size_t>(argument.type);
+      const bool is_list = argument.kind == PTO_KIND_TENSOR_LIST;
+      const std::string own =
+          std::string(argument.name) + (is_list ? "[" + std::to_string(n) + "]" : "");
       const std::string what =
-          std::string(op.name) + ": " + argument.name + " is " + std::string(name(dtype));
+          std::string(op.name) + ": " + own + " is " + std::string(name(dtype));
       if ((rule.sets[variable] >> static_cast<int>(dtype) & 1) == 0) {
         fail({what, std::string(argument.name) + " may be " + names_of(rule.sets[variable]),
               "convert it first"},
              ErrorKind::Type);
       }
-      if (first[variable] && chosen[variable] != dtype) {
+      if (!first[variable].empty() && chosen[variable] != dtype) {
         fail({what + " but " + first[variable] + " is " + std::string(name(chosen[variable])),
               "both have one element type; nothing is cast silently", "convert one of them"},
              ErrorKind::Type);
       }
-      first[variable] = argument.name;
+      first[variable] = own;
       chosen[variable] = dtype;
     }
   }

@@ -150,10 +150,10 @@ class GuidRun {
 
   void check(const pto_tensor_ref& tensor) const {
     const std::string name = "tensor " + std::to_string(given_.size() - 1);
-    if (tensor.rank > PTO_MAX_RANK) {
+    if (tensor.rank < 0 || tensor.rank > PTO_MAX_RANK) {
       fail_in(call_, name + " has " + std::to_string(tensor.rank) + " dimensions",
-              "a tensor has at most " + std::to_string(PTO_MAX_RANK),
-              "reshape it to fewer dimensions");
+              "a tensor has 0 to " + std::to_string(PTO_MAX_RANK),
+              "pass its rank, or reshape it to fewer dimensions");
     }
     if (tensor.data != nullptr || element_bytes(tensor) == 0) return;
     fail_in(call_, name + " has no memory", "a kernel reads and writes elements",

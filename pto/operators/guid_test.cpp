@@ -152,6 +152,20 @@ TEST(Guid, a_tensor_without_memory_is_refused) {
   EXPECT_THAT(call.run("guid_test_exact"), HasSubstr("tensor 1 has no memory"));
 }
 
+TEST(Guid, a_rank_that_no_tensor_has_is_refused) {
+  const int64_t sizes[PTO_MAX_RANK + 1] = {};
+  float x = 0;
+  for (const int32_t rank : {-1, PTO_MAX_RANK + 1}) {
+    const pto_tensor_ref tensors[] = {{&x, sizes, sizes, rank, static_cast<int32_t>(DType::F32)},
+                                      {&x, sizes, sizes, 1, static_cast<int32_t>(DType::F32)}};
+    const pto_guid_call call{"guid_test_exact", "test", tensors, 1, 2,
+                             nullptr,           0,      nullptr, 0, nullptr};
+    EXPECT_NE(pto_guid_run(&call), 0);
+    EXPECT_THAT(pto_operator_error(),
+                HasSubstr("tensor 0 has " + std::to_string(rank) + " dimensions"));
+  }
+}
+
 TEST(Guid, top_k_refuses_outputs_with_other_axes_than_its_input) {
   float x[] = {1, 3, 2, 6, 5, 4}, values[4];
   int64_t indices[4];
@@ -166,6 +180,26 @@ TEST(Guid, top_k_refuses_outputs_with_other_axes_than_its_input) {
                            0,      params, sizeof params, nullptr};
   EXPECT_NE(pto_guid_run(&call), 0);
   EXPECT_THAT(pto_operator_error(), HasSubstr("the sizes of its outputs do not fit"));
+}
+
+TEST(Guid, top_k_refuses_narrow_indices_of_an_axis_that_they_do_not_count) {
+  float number = 0;
+  int64_t index = 0;
+  const int64_t strides[] = {1, 1}, out_sizes[] = {0, 2};
+  const uint32_t params[] = {2, 0, 0};  // k, axis, smallest
+  const auto run = [&](int64_t length, DType indices) {
+    const int64_t sizes[] = {0, length};
+    const pto_tensor_ref tensors[] = {
+        {&number, sizes, strides, 2, static_cast<int32_t>(DType::F32)},
+        {&number, out_sizes, strides, 2, static_cast<int32_t>(DType::F32)},
+        {&index, out_sizes, strides, 2, static_cast<int32_t>(indices)}};
+    const pto_guid_call call{"topk", "test", tensors,       1,      3, nullptr,
+                             0,      params, sizeof params, nullptr};
+    return pto_guid_run(&call);
+  };
+  EXPECT_EQ(run(8, DType::I32), 0) << pto_operator_error();
+  EXPECT_NE(run((int64_t{1} << 31) + 1, DType::I32), 0);
+  EXPECT_THAT(pto_operator_error(), HasSubstr("the indices are int32"));
 }
 
 }  // namespace pto::guid_test

@@ -172,7 +172,7 @@ class Gradients {
 
   void write_cols(int64_t col, int64_t cols) {
     const int64_t depth = x_.depth;
-    Element* const to = d_weight + col * depth;
+    Element* const to = d_weight ? d_weight + col * depth : nullptr;
     isa::RunningSum<double> bias[kPart];
     for (int64_t row = 0; row < x_.count || row == 0;) {
       const int64_t count = x_.count == 0 ? 0 : run(row, std::min(x_.count, row + kRowsAtOnce));

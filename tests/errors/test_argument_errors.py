@@ -165,6 +165,21 @@ def test_a_function_that_calls_itself_with_arrays_is_refused():
         again(T)
 
 
+@pytest.mark.parametrize("rank, fix", [(0, "pass a tensor with an axis"), (2, "from -2 to 1")])
+def test_an_axis_that_infer_does_not_find_is_told_with_the_operator(rank, fix):
+    x = np.ones((3,) * rank, "f4")
+    with pytest.raises(ValueError) as caught:
+        pto.ops.concat([x, x], rank)
+    assert caught.value.what == f"concat: there is no axis {rank} in a tensor of {rank} axes"
+    assert fix in caught.value.fix
+
+
+def test_an_element_of_a_list_is_named_by_its_place():
+    x, text = np.ones(3, "f4"), r"concat: tensors\[2\] is f64 but tensors\[1\] is f32"
+    with pytest.raises(TypeError, match=text):
+        pto.ops.concat([x, x, x.astype("f8")], 0)
+
+
 def test_settings_refuse_what_they_cannot_take():
     with pytest.raises(ValueError, match="config.target is 'sse'"):
         pto.config.target = "sse"

@@ -63,6 +63,11 @@ struct TopKKernel {
           "  why: k is at most the size of the axis, and the outputs have k in its place\n"
           "  fix: pass a smaller k, or correct the shape callback");
     }
+    if (static_cast<I>(lines.length) < lines.length) {
+      return in.fail(
+          "the indices are int32, and the axis has more elements than they count\n"
+          "  why: int32 counts to 2147483647\n  fix: describe the indices as int64");
+    }
     return select(in, lines, k, wanted.smallest != 0);
   }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "pto/base/clock.hpp"
+
 namespace pto {
 namespace {
 
@@ -37,7 +39,7 @@ void TaskBook::begin_run(int64_t window, double deadline_s, bool is_timed) {
   tasks_ = edges_ = replaced_ = 0;
   failures_.clear();
   deadline_s_ = deadline_s;
-  deadline_ns_ = deadline_s > 0 ? driver_.now_ns() + uint64_t(deadline_s * 1e9) : 0;
+  deadline_ns_ = deadline_s > 0 ? driver_.now_ns() + uint64_t(span_ns(deadline_s)) : 0;
   if (deadline_ns_ != 0) driver_.look_at_time();
 }
 

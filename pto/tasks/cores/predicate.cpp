@@ -11,20 +11,22 @@ template <class T>
 bool compared(const Predicate& predicate) {
   T element;
   __builtin_memcpy(&element, predicate.element, sizeof(T));
-  const auto value = double(isa::Compute<T>(element));
+  // It holds any i64 and u64, which a double rounds.
+  const auto value = static_cast<long double>(isa::Compute<T>(element));
+  const auto than = static_cast<long double>(predicate.value);
   switch (predicate.compare) {
     case Compare::Equal:
-      return value == predicate.value;
+      return value == than;
     case Compare::NotEqual:
-      return value != predicate.value;
+      return value != than;
     case Compare::Less:
-      return value < predicate.value;
+      return value < than;
     case Compare::LessEqual:
-      return value <= predicate.value;
+      return value <= than;
     case Compare::Greater:
-      return value > predicate.value;
+      return value > than;
     default:
-      return value >= predicate.value;
+      return value >= than;
   }
 }
 

@@ -88,7 +88,7 @@ Engine::Engine(const RunOptions& options, const std::function<void(TaskRun&)>& o
       is_alone_(workers_.size() == 1 && steps_ == nullptr),
       short_ticks_(steps_ == nullptr ? 1024 : 400),
       deadline_s_(options.deadline_s) {
-  if (options.deadline_s > 0) deadline_ns_ = now_ns() + int64_t(options.deadline_s * 1e9);
+  if (options.deadline_s > 0) deadline_ns_ = now_ns() + span_ns(options.deadline_s);
   if (watch_ != nullptr) watch_->attach(*this, workers_.size());
 }
 

@@ -42,4 +42,16 @@ TEST(Predicate, compares_the_number_that_an_element_of_any_type_is) {
 #include "pto/abi/dtypes.def"
 }
 
+TEST(Predicate, compares_integers_that_no_double_holds) {
+  const int64_t near = (int64_t{1} << 53) + 1, least = INT64_MIN + 1;
+  const uint64_t most = UINT64_MAX;
+  const auto holds_i64 = [](const int64_t& one, Compare compare, double value) {
+    return holds({&one, 0, 64, compare, value});
+  };
+  EXPECT_FALSE(holds_i64(near, Compare::Equal, 0x1p53));
+  EXPECT_TRUE(holds_i64(near, Compare::Greater, 0x1p53));
+  EXPECT_TRUE(holds_i64(least, Compare::NotEqual, -0x1p63));
+  EXPECT_TRUE(holds({&most, 1, 64, Compare::Less, 0x1p64}));
+}
+
 }  // namespace pto::task_test

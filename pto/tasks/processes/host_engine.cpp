@@ -233,14 +233,14 @@ bool HostEngine::State::drive_until(Lock& lock, const Condition& condition, uint
 
 bool HostEngine::wait_some_time(TaskId id, double seconds) {
   State::Lock lock(state_->mutex_);
-  const uint64_t until = state_->now_ns() + uint64_t(seconds * 1e9);
+  const uint64_t until = state_->now_ns() + uint64_t(span_ns(seconds));
   return state_->drive_until(
       lock, [&] { return state_->book_.is_done(id); }, until);
 }
 
 bool HostEngine::wait_some_time(double seconds) {
   State::Lock lock(state_->mutex_);
-  const uint64_t until = state_->now_ns() + uint64_t(seconds * 1e9);
+  const uint64_t until = state_->now_ns() + uint64_t(span_ns(seconds));
   state_->book_.begin_end();
   return state_->drive_until(
       lock, [&] { return state_->book_.unfinished() == 0; }, until);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -321,6 +322,23 @@ TEST(HostEngine, a_gate_opens_when_its_number_is_there_or_never) {
   host.task("sleep", 0, {}, 1);
   host.failure();
   EXPECT_THAT(host.text, HasSubstr("a deadlock"));
+}
+
+TEST(HostEngine, a_wait_takes_any_number_of_seconds) {
+  Host host(1);
+  const Matrix word = host.matrix(1, 1);
+  word.at(0) = 0;
+  Predicate predicate{word.block->data(), 0, 64, Compare::GreaterEqual, 1};
+  HostTaskSpec gate{};
+  gate.name = "wait";
+  gate.gate = &predicate;
+  host.begin_run({});
+  const TaskId opened = host.submit(gate);
+  for (const double seconds : {-1.0, double(NAN)})
+    EXPECT_FALSE(host.wait_some_time(opened, seconds)) << seconds;
+  host.task("add_word", 0, {word.as(Access::Update)}, 1);
+  EXPECT_TRUE(host.wait_some_time(opened, 1e30));
+  host.end_run();
 }
 
 TEST(HostEngine, waits_for_tasks_and_for_the_writers_of_tensors) {

@@ -56,11 +56,11 @@ HostEngine::State::State(const HostOptions& options)
   try {
     for (int device = 0; device < devices; ++device) start_if_ended(device);
     await_ready();
+    attendant_ = std::thread([this] { attend(); });
   } catch (...) {
     ::close(bell_);
     throw;
   }
-  attendant_ = std::thread([this] { attend(); });
 }
 
 HostEngine::State::~State() { ::close(bell_); }

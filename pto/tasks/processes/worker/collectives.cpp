@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -10,6 +11,7 @@
 
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/isa/element/numeric.hpp"
 
 namespace pto {
@@ -20,16 +22,21 @@ using isa::bfloat16_t, isa::half;
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>, float, T>;
 
+// The type in which sums and products are formed: 64 bits without a sign for integers, whose low
+// bits are then those of any, so that what overflows wraps around.
+template <class T>
+using Arithmetic = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
 struct Sum {
   template <class T>
   T operator()(T a, T b) const {
-    return T(a + b);
+    return T(Arithmetic<T>(a) + Arithmetic<T>(b));
   }
 };
 struct Product {
   template <class T>
   T operator()(T a, T b) const {
-    return T(a * b);
+    return T(Arithmetic<T>(a) * Arithmetic<T>(b));
   }
 };
 struct Min {
@@ -88,6 +95,68 @@ void each_line(std::span<const pto_tensor> tensors, const Line& line) {
   }
 }
 
+int64_t item_bytes(const pto_tensor& tensor) { return std::max(1, tensor.type_bits / 8); }
+
+void copy_lines(std::span<const pto_tensor> tensors) {
+  const pto_tensor &to = tensors[0], &from = tensors[1];
+  const auto item = size_t(item_bytes(to));
+  const int64_t n = to.rank == 0 ? 1 : to.sizes[to.rank - 1];
+  const int64_t to_step = to.rank == 0 ? 1 : to.strides[to.rank - 1],
+                from_step = to.rank == 0 ? 1 : from.strides[to.rank - 1];
+  each_line(tensors, [&](const std::vector<int64_t>& offsets) {
+    char* const out = static_cast<char*>(to.data) + offsets[0] * int64_t(item);
+    const char* const in = static_cast<const char*>(from.data) + offsets[1] * int64_t(item);
+    if (to_step == 1 && from_step == 1) {
+      std::memmove(out, in, size_t(n) * item);
+      return;
+    }
+    for (int64_t j = 0; j < n; ++j)
+      std::memmove(out + j * to_step * int64_t(item), in + j * from_step * int64_t(item), item);
+  });
+}
+
+// Holds the tensors, where a source of which the first one overwrites elements that are yet to be
+// read is a copy: it shares memory with the first one and is not the same view.
+class Apart {
+ public:
+  explicit Apart(std::span<const pto_tensor> tensors) : tensors_(tensors.begin(), tensors.end()) {
+    for (size_t i = 1; i < tensors_.size(); ++i)
+      if (is_overwritten(tensors_[i])) replace(tensors_[i]);
+  }
+  Apart(const Apart&) = delete;
+  Apart& operator=(const Apart&) = delete;
+  std::span<const pto_tensor> tensors() const { return tensors_; }
+
+ private:
+  struct Copy {
+    std::vector<int64_t> strides;
+    std::vector<char> bytes;
+  };
+
+  bool is_overwritten(const pto_tensor& from) const {
+    const pto_tensor& to = tensors_[0];
+    const int64_t item = item_bytes(to);
+    if (!overlap(address_range(to, item), address_range(from, item))) return false;
+    return from.data != to.data || !std::equal(to.strides, to.strides + to.rank, from.strides);
+  }
+
+  void replace(pto_tensor& from) {
+    Copy& copy = copies_.emplace_back();
+    copy.strides.resize(size_t(from.rank));
+    const int64_t elements = dense_strides(from.rank, from.sizes, copy.strides.data());
+    copy.bytes.resize(size_t(elements * item_bytes(from)));
+    pto_tensor dense = from;
+    dense.data = copy.bytes.data();
+    dense.strides = copy.strides.data();
+    const pto_tensor both[] = {dense, from};
+    copy_lines(both);
+    from = dense;
+  }
+
+  std::vector<pto_tensor> tensors_;
+  std::list<Copy> copies_;
+};
+
 template <class T, class Operation>
 void reduce(std::span<const pto_tensor> tensors, Operation operation) {
   const pto_tensor& to = tensors[0];
@@ -117,7 +186,9 @@ template <class Operation>
 void reduce_any(std::span<const pto_tensor> tensors, std::span<const uint64_t>) {
   check_alike(tensors);
   const auto type = from_dlpack(tensors[0].type_code, tensors[0].type_bits);
-  const auto of = [&](auto value) { reduce<decltype(value)>(tensors, Operation{}); };
+  const auto of = [&](auto value) {
+    reduce<decltype(value)>(Apart(tensors).tensors(), Operation{});
+  };
   switch (type.value_or(DType::Bool)) {
 #define PTO_DTYPE(id, constant, name, code, bits, type, ...) \
   case DType::id:                                            \
@@ -131,21 +202,7 @@ void reduce_any(std::span<const pto_tensor> tensors, std::span<const uint64_t>) 
 
 void copy(std::span<const pto_tensor> tensors, std::span<const uint64_t>) {
   check_alike(tensors);
-  const pto_tensor &to = tensors[0], &from = tensors[1];
-  const auto item = size_t(std::max(1, to.type_bits / 8));
-  const int64_t n = to.rank == 0 ? 1 : to.sizes[to.rank - 1];
-  const int64_t to_step = to.rank == 0 ? 1 : to.strides[to.rank - 1],
-                from_step = to.rank == 0 ? 1 : from.strides[to.rank - 1];
-  each_line(tensors, [&](const std::vector<int64_t>& offsets) {
-    char* const out = static_cast<char*>(to.data) + offsets[0] * int64_t(item);
-    const char* const in = static_cast<const char*>(from.data) + offsets[1] * int64_t(item);
-    if (to_step == 1 && from_step == 1) {
-      std::memmove(out, in, size_t(n) * item);
-      return;
-    }
-    for (int64_t j = 0; j < n; ++j)
-      std::memmove(out + j * to_step * int64_t(item), in + j * from_step * int64_t(item), item);
-  });
+  copy_lines(Apart(tensors).tensors());
 }
 
 // Signals are int32, as in the instruction set, or int64.

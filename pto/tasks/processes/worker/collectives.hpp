@@ -5,7 +5,8 @@
 //     collective_of("add")(tensors, scalars);   // tensors[0][i] += scalars[0], an int64
 //
 // The names are copy, sum, product, min, max, and add and set with a number. All tensors have one
-// shape and element type; the first may be one of the others. NaN propagates through min and max.
+// shape and element type; the first may be, or overlap, one of the others. NaN propagates through
+// min and max.
 // Errors: Error for an unknown name, and for tensors that differ.
 // Invariant: sources are taken in their order and 16-bit floats accumulate in float, so results do
 // not depend on how devices are scheduled.

@@ -75,6 +75,25 @@ TEST(Collectives, equal_loops_over_the_elements_for_any_strides) {
         }
 }
 
+TEST(Collectives, take_sources_as_they_were_where_the_first_tensor_overlaps_them) {
+  for (const char* name : {"copy", "sum"})
+    for (bool is_transposed : {false, true}) {
+      Array all = array(8, 8, 0, false, 5);
+      const std::vector<float> before = all.values;
+      const int64_t sizes[] = {7, 7}, turned[] = {1, 8}, offset = is_transposed ? 0 : 8;
+      pto_tensor to = all.tensor(), from = to;
+      to.sizes = from.sizes = sizes;
+      to.data = all.values.data() + offset;
+      if (is_transposed) to.strides = turned;
+      collective_of(name)(std::vector<pto_tensor>{to, from}, Numbers());
+      for (int64_t i = 0; i < 7; ++i)
+        for (int64_t j = 0; j < 7; ++j)
+          ASSERT_EQ(all.values[size_t(offset + i * to.strides[0] + j * to.strides[1])],
+                    before[size_t(i * 8 + j)])
+              << name << " " << is_transposed << " " << i << " " << j;
+    }
+}
+
 TEST(Collectives, nan_propagates_through_min_and_max) {
   Array out = array(1, 2, 0, false, 0), a = array(1, 2, 0, false, 1), b = array(1, 2, 0, false, 2);
   a.at(0, 0) = NAN;
@@ -84,6 +103,28 @@ TEST(Collectives, nan_propagates_through_min_and_max) {
     collective_of(name)(tensors, Numbers());
     EXPECT_TRUE(std::isnan(out.at(0, 0)) && std::isnan(out.at(0, 1))) << name;
   }
+}
+
+template <class T>
+T reduced(const char* name, uint8_t code, T a, T b) {
+  T values[] = {T(0), a, b};
+  std::vector<pto_tensor> tensors(3);
+  for (size_t i = 0; i < 3; ++i) {
+    tensors[i].data = values + i;
+    tensors[i].type_code = code;
+    tensors[i].type_bits = sizeof(T) * 8;
+  }
+  collective_of(name)(tensors, Numbers());
+  return values[0];
+}
+
+TEST(Collectives, integers_wrap_around) {
+  EXPECT_EQ(reduced<int64_t>("sum", 0, INT64_MAX, 2), INT64_MIN + 1);
+  EXPECT_EQ(reduced<int32_t>("sum", 0, INT32_MIN, -1), INT32_MAX);
+  EXPECT_EQ(reduced<int8_t>("sum", 0, 127, 2), -127);
+  EXPECT_EQ(reduced<int64_t>("product", 0, INT64_MAX, 2), -2);
+  EXPECT_EQ(reduced<int32_t>("product", 0, INT32_MIN, -1), INT32_MIN);
+  EXPECT_EQ(reduced<uint16_t>("product", 1, 65535, 65535), 1);
 }
 
 TEST(Collectives, refuse_what_does_not_fit) {
