@@ -213,24 +213,6 @@ def test_variables_of_python_keep_their_meaning_in_rewritten_text():
     assert mixed(X, np.array([1]))["q"].tolist() == (X * 2).tolist()
 
 
-@pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
-def test_numbers_that_loops_and_branches_choose_are_as_wide_as_the_tensors(kind):
-    @pto.jit
-    def scaled(x):
-        carried, chosen = 0.1, -0.0
-        for _ in pto.loop(x.shape[0]):
-            carried = carried * 1.0
-        if x[0] > 0:
-            chosen = 0.0
-        return x * carried, x * (0.1 if x[0] > 0 else 0.2), x * chosen
-
-    for x in (np.ones(2, kind), -np.ones(2, kind)):
-        wanted = x * np.array(0.1, kind), x * np.array(0.1 if x[0] > 0 else 0.2, kind), np.zeros(2)
-        for got, want in zip(scaled(x), wanted, strict=True):
-            np.testing.assert_array_equal(got, want)
-            assert got.dtype == x.dtype and not np.signbit(got[want == 0]).any()
-
-
 def test_the_text_of_a_method_is_read_with_its_private_names_and_texts_at_the_margin():
     class _Layer:
         def __init__(self, factor):
@@ -382,29 +364,3 @@ def test_a_mistake_with_loops_and_symbols_is_told(name):
     with pytest.raises(pto.Error) as caught:
         pto.jit(function)(X, np.array([3]))
     assert what in str(caught.value) and caught.value.why and caught.value.fix
-
-
-@pytest.mark.parametrize("n", [7, -7, 3, 4])
-def test_divmod_and_round_take_the_numbers_of_a_program(n):
-    @pto.jit
-    def divided(x, numbers, out, places):
-        for i in pto.loop(6):
-            row, column = divmod(i, 4)
-            places[row, column] = x[round(row), column]
-        m = numbers[0]
-        for column, one in enumerate([*divmod(m, 3), *divmod(17, m), *divmod(m, m), round(m, 2)]):
-            out[column] = one
-
-    x = np.arange(8, dtype=F32).reshape(2, 4)
-    out, places = np.zeros(7, np.int64), np.zeros((2, 4), F32)
-    divided(x, np.array([n]), out, places)
-    assert out.tolist() == [*divmod(n, 3), *divmod(17, n), *divmod(n, n), n]
-    np.testing.assert_array_equal(places, x * (x < 6))
-
-
-def test_divmod_of_tensors_is_that_of_numpy():
-    x, y = np.arange(-4, 8, dtype=F32), np.tile(np.array([3, -2], F32), 6)
-    for got, want in zip(pto.jit(lambda x, y: divmod(x, y))(x, y), divmod(x, y), strict=True):
-        np.testing.assert_array_equal(got, want)
-    for got, want in zip(pto.jit(lambda y: divmod(7, y))(y), divmod(7, y), strict=True):
-        np.testing.assert_array_equal(got, want)
