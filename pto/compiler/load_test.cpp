@@ -64,7 +64,7 @@ class Compiler : public testing::Test {
 
   // Makes a compiler that answers for its version and then does `body`.
   std::string failing_compiler(const std::string& body) {
-    return script("case \"$*\" in *-dM*) echo '#define __GNUC__ 13'; exit 0;; esac\n" + body +
+    return script("case \" $* \" in *' -dM '*) echo '#define __GNUC__ 13'; exit 0;; esac\n" + body +
                   "\n");
   }
 

@@ -164,10 +164,13 @@ TEST(Comm, a_reduction_may_end_in_a_view_of_the_group) {
 }
 
 TEST(Comm, a_reduction_without_memory_for_its_sum_fails_the_block) {
-  using Flat = GlobalTensor<float, Packed, Packed>;
+  using Wide = GlobalTensor<float, Shape<>, Stride<>>;
   float a[1] = {1}, b[1] = {2};
-  Flat views[2] = {Flat(a, int64_t{1} << 60), Flat(b, int64_t{1} << 60)};
-  const auto group = comm::ParallelGroup<Flat>::Create(views, 2, 1);
+  const int64_t side = int64_t{1} << 30;
+  const Shape<> shape(1, 1, 1, side, side);
+  const Stride<> stride(0, 0, 0, side, 1);
+  Wide views[2] = {Wide(a, shape, stride), Wide(b, shape, stride)};
+  const auto group = comm::ParallelGroup<Wide>::Create(views, 2, 1);
   Stage tile, recv;
   const std::string error = error_of([&] {
     run_blocks(1, [&] { comm::TREDUCE(group, views[1], tile, recv, comm::ReduceOp::Sum); });
