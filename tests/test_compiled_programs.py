@@ -360,20 +360,3 @@ def test_a_negative_size_inside_a_region_is_refused():
     np.testing.assert_array_equal(rest(np.ones(7, F32)), np.full(7, 3, F32))
     with pytest.raises(ValueError, match=r"would be -1 = s0-5, where s0 = 4 is axis 0 of x"):
         rest(np.ones(4, F32))
-
-
-def test_sizes_from_data_that_leave_64_bits_or_are_negative_inside_a_region_are_refused():
-    @pto.jit
-    def total(n):
-        return pto.sum(pto.zeros([pto.symbolic_scalar(n[0]) * 2**40, 2**20]))
-
-    @pto.jit
-    def rest(n):
-        x = pto.full([pto.symbolic_scalar(n[0])], 1.0)
-        return pto.sum(x) + pto.sum(pto.full([x.shape[0] - 5], 1.0))
-
-    assert float(total(np.array([0]))) == 0 and float(rest(np.array([7]))) == 9
-    with pytest.raises(pto.Error, match="leave 64 bits together"):
-        total(np.array([2**22]))
-    with pytest.raises(pto.Error, match="a size is -1"):
-        rest(np.array([4]))

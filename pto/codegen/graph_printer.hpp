@@ -75,9 +75,6 @@ class GraphPrinter {
   void print_size(Value v);
   void print_guards(const std::vector<int64_t>& defined);
   void print_quotient(const Node& node, const Dim& quotient);
-  void print_shape(const Node& node, bool is_from_data);
-  // Returns the call that reports the text, with the node's line.
-  std::string failure(const Node& node, const std::string& text) const;
 
   // --- memory: print_memory.cpp ------------------------------------------------------------------
   MemRef home_of(Made made, const Type& type);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole numbers and truth values of a program, which live in variables; sizes that come from them.
 #include <algorithm>
+#include <initializer_list>
 
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/ir/operations/operation.hpp"
@@ -70,15 +71,15 @@ void GraphPrinter::print_size(Value v) {
   print_guards({node.attributes.size.value()});
 }
 
-// Checks the guards, the quotients of sizes and the shapes inside regions that name one of the
-// symbols that were just defined, and none that will be; with nothing defined those whose sizes are
-// known when the graph starts. The call has checked the sizes of the root that it knows.
+// Checks the guards, and the quotients of sizes, that name one of the symbols that were just
+// defined, and none that will be; with nothing defined those whose sizes are known when the graph
+// starts. The call has checked the quotients of the root that it knows.
 void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
   std::vector<int64_t> later;
   for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
     if (graph_[v].op == Opcode::size && !numbers_.count(v))
       later.push_back(graph_[v].attributes.size.value());
-  const auto is_due = [&](const std::vector<const Dim*>& sizes) {
+  const auto is_due = [&](std::initializer_list<const Dim*> sizes) {
     bool names_new = defined.empty(), names_later = false;
     for (const Dim* dim : sizes)
       each_symbol(*dim, [&](int64_t symbol) {
@@ -107,47 +108,16 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
     for (size_t i = known; i < quotients.size(); ++i)
       if (is_due({&quotients[i]})) print_quotient(node, quotients[i]);
   }
-  std::vector<Dims> shapes;
-  for (const Node& node : graph_.nodes()) {
-    if (node.op != Opcode::fused) continue;
-    for (const Node& inner : node.body().nodes()) {
-      const Dims& shape = inner.type.shape;
-      std::vector<const Dim*> sizes;
-      for (const Dim& size : shape) sizes.push_back(&size);
-      if (!is_due(sizes) || std::find(shapes.begin(), shapes.end(), shape) != shapes.end())
-        continue;
-      shapes.push_back(shape);
-      print_shape(inner, !defined.empty());
-    }
-  }
-}
-
-// A region computes what needs no memory, so that nobody else asks for its sizes.
-void GraphPrinter::print_shape(const Node& node, bool is_from_data) {
-  std::string count;
-  for (const Dim& size : node.type.shape) {
-    const std::string one = cpp_size(size), checked = cpp_checked_size(size);
-    if (!size.is_constant() && may_be_negative(size) && !has_view(graph_, size))
-      refuse(one + " < 0", "pto_fail_size(frame.args->services, " + where(node) + ", " + one + ")");
-    count = count.empty() ? checked : "multiply_sizes(" + count + ", " + checked + ")";
-  }
-  if (is_from_data && count.find('(') != count.npos)
-    refuse(count + " >= kHugeSize",
-           failure(node, "the sizes " + pto::text(node.type.shape) +
-                             " leave 64 bits together\nelements are counted in 64 bits\npass "
-                             "smaller numbers"));
 }
 
 void GraphPrinter::print_quotient(const Node& node, const Dim& quotient) {
-  refuse(cpp_size(quotient.right()) + " == 0",
-         failure(node, "the size " + pto::text(quotient) +
-                           " divides by zero\ndivisors of sizes are not 0\npass tensors of other "
-                           "sizes, or limit the divisor: pto.max(n, 1)"));
-}
-
-std::string GraphPrinter::failure(const Node& node, const std::string& text) const {
   const std::string line = where(node), at = line == "\"\"" ? "" : line + " \": \" ";
-  return "frame.args->services->fail(frame.args->services, " + at + cpp_string(text) + ")";
+  refuse(cpp_size(quotient.right()) + " == 0",
+         "frame.args->services->fail(frame.args->services, " + at +
+             cpp_string("the size " + pto::text(quotient) +
+                        " divides by zero\ndivisors of sizes are not 0\npass tensors of other "
+                        "sizes, or limit the divisor: pto.max(n, 1)") +
+             ")");
 }
 
 }  // namespace pto
