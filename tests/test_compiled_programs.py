@@ -350,13 +350,3 @@ def test_only_kernels_without_scratch_memory_run_without_a_launch(threads):
             ):
                 np.testing.assert_allclose(want, now, rtol=1e-6)
             assert found[0].tobytes() == found[1].tobytes()
-
-
-def test_a_negative_size_inside_a_region_is_refused():
-    @pto.jit
-    def rest(x):
-        return x + pto.sum(pto.full([x.shape[0] - 5], 1.0))
-
-    np.testing.assert_array_equal(rest(np.ones(7, F32)), np.full(7, 3, F32))
-    with pytest.raises(ValueError, match=r"would be -1 = s0-5, where s0 = 4 is axis 0 of x"):
-        rest(np.ones(4, F32))

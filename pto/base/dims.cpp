@@ -52,12 +52,6 @@ int least(const Dim& dim) {
   }
 }
 
-bool subtracts(const Dim& dim) {
-  if (dim.is_constant()) return dim.value() < 0;
-  if (dim.is_symbol()) return false;
-  return dim.op() == DimOp::Sub || subtracts(dim.left()) || subtracts(dim.right());
-}
-
 // True for a constant that a chain of `op` can drop: x+0, x*1, broadcast(x, 1).
 bool is_neutral(DimOp op, int64_t value) {
   return op == DimOp::Add ? value == 0 : (op == DimOp::Mul || op == DimOp::Broadcast) && value == 1;
@@ -260,7 +254,6 @@ Dim max(const Dim& a, const Dim& b) { return Dim::make(DimOp::Max, a, b); }
 Dim broadcast(const Dim& a, const Dim& b) { return Dim::make(DimOp::Broadcast, a, b); }
 
 bool is_positive(const Dim& dim) { return least(dim) == 1; }
-bool may_be_negative(const Dim& dim) { return least(dim) < 0 && subtracts(dim); }
 
 std::string text(const Dim& dim) { return size_text(dim); }
 

@@ -91,9 +91,6 @@ void each_symbol(const Dim& dim, const F& f) {
 // plain to see.
 bool is_positive(const Dim& dim);
 
-// Says whether a difference or a negative number in a size may make it negative.
-bool may_be_negative(const Dim& dim);
-
 // Calls f(quotient) for each part of the expression that divides, or takes a remainder, by what may
 // be 0.
 template <class F>

@@ -73,13 +73,6 @@ TEST(Dims, tell_which_quotients_may_divide_by_zero) {
   EXPECT_EQ(quotients(floordiv(s0, 4) + mod(s0, s1 + 1) + floordiv(s1, max(s0, 1) * 12)), "");
 }
 
-TEST(Dims, tell_what_a_difference_may_make_negative) {
-  for (const Dim& size : {s0 - 5, s0 - s1, 2 * (s0 - 1), min(s0, s1 - 1)})
-    EXPECT_TRUE(may_be_negative(size)) << text(size);
-  for (const Dim& size : {s0, s0 * s1 + 5, floordiv(s0, s1), broadcast(s0, s1), max(s0 - 5, 0)})
-    EXPECT_FALSE(may_be_negative(size)) << text(size);
-}
-
 TEST(Dims, are_substituted_and_simplified_again) {
   EXPECT_EQ(substitute(s0 * s1 + s2, {2, 3}), s2 + 6);
   EXPECT_EQ(substitute(s0 - s1, {s1}), Dim(0));

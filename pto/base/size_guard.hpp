@@ -18,8 +18,7 @@ namespace pto {
 enum class GuardKind : int32_t {
   Equal = PTO_GUARD_EQUAL,
   Nonempty = PTO_GUARD_NONEMPTY,  // a is min(size, 1) and b is 1: an axis to be reduced is empty
-  Holds = PTO_GUARD_HOLDS,  // a counts the elements of which `because` is not true, and b is 0
-  NotNegative               // a is min(size, 0) and b is 0: of a ProgramSpec alone
+  Holds = PTO_GUARD_HOLDS  // a counts the elements of which `because` is not true, and b is 0
 };
 
 struct SizeGuard {
@@ -32,9 +31,6 @@ struct SizeGuard {
   }
   static SizeGuard holds(const Dim& count, std::string because) {
     return {count, 0, std::move(because), GuardKind::Holds};
-  }
-  static SizeGuard not_negative(const Dim& size, std::string because) {
-    return {min(size, 0), 0, std::move(because), GuardKind::NotNegative};
   }
   friend bool operator==(const SizeGuard& x, const SizeGuard& y) {
     return x.a == y.a && x.b == y.b && x.because == y.because && x.kind == y.kind;

@@ -81,13 +81,6 @@ void collect_quotients(const Node& node, std::vector<Dim>* quotients) {
   for (const Node& inner : node.body().nodes()) collect_quotients(inner, quotients);
 }
 
-bool has_view(const Graph& graph, const Dim& size) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-    const Dims& shape = node.type.shape;
-    return node.op == Opcode::view && std::find(shape.begin(), shape.end(), size) != shape.end();
-  });
-}
-
 std::string compute_type(DType dtype) {
   switch (dtype) {
     case DType::F16:

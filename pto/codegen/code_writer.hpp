@@ -44,9 +44,6 @@ void collect_symbols(const Dim& dim, std::vector<int>* symbols);
 // once.
 void collect_quotients(const Node& node, std::vector<Dim>* quotients);
 
-// Says whether a view of the graph has the size; where it is negative, the view says so.
-bool has_view(const Graph& graph, const Dim& size);
-
 // Returns the type in which registers hold values of `dtype`: float for f16 and bf16, lane masks
 // for bool. Throws pto::Error for types without a compiled form.
 std::string compute_type(DType dtype);

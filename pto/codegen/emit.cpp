@@ -47,7 +47,6 @@ class Emitter {
     for (const Guard& guard : graph.guards())
       spec_.guards.push_back({guard, guard.location.file.empty() ? "" : pto::text(guard.location)});
     guard_quotients();
-    for (const Node& node : graph_.nodes()) guard_sizes(node);
   }
 
   ProgramSpec spec() { return std::move(spec_); }
@@ -114,29 +113,6 @@ class Emitter {
         spec_.guards.push_back({{quotients[i], quotients[i], std::string(info(node.op).name)},
                                 node.locations.empty() ? "" : pto::text(node.locations[0])});
     }
-  }
-
-  // Lets the call refuse a negative size of what a region computes on its way, which no tensor of
-  // the call has and no view, which says more.
-  void guard_sizes(const Node& node) {
-    if (node.op == Opcode::fused)
-      for (const Node& inner : node.body().nodes()) guard_sizes(inner);
-    for (const Dim& size : node.type.shape) {
-      if (size.is_constant() || !may_be_negative(size) || has_view(graph_, size) ||
-          has_size(spec_.inputs, size) || has_size(spec_.outputs, size))
-        continue;
-      ProgramSpec::Guard guard{SizeGuard::not_negative(size, std::string(info(node.op).name)),
-                               node.locations.empty() ? "" : pto::text(node.locations[0])};
-      const auto is_known = [&](const SizeGuard& known) { return known.a == guard.a; };
-      if (std::none_of(spec_.guards.begin(), spec_.guards.end(), is_known))
-        spec_.guards.push_back(std::move(guard));
-    }
-  }
-
-  static bool has_size(const std::vector<TensorSpec>& tensors, const Dim& size) {
-    return std::any_of(tensors.begin(), tensors.end(), [&](const TensorSpec& tensor) {
-      return std::find(tensor.shape.begin(), tensor.shape.end(), size) != tensor.shape.end();
-    });
   }
 
   void declare_inputs(const std::vector<StrideClass>& strides) {

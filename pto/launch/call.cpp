@@ -278,12 +278,6 @@ void Call::fail_guard(size_t guard) const {
     throw Error(empty_reduction(program_.spec_.name + ": " + spec.because, origin(a.dim().left())))
         .at(spec.location);
   }
-  if (spec.kind == GuardKind::NotNegative) {
-    throw Error({program_.spec_.name + ": a size in " + spec.because + " would be " +
-                     std::to_string(a.evaluate(symbols_)) + " = " + origin(a.dim().left()),
-                 "sizes are not negative", "pass larger tensors"})
-        .at(spec.location);
-  }
   throw Error({program_.spec_.name + ": sizes " + std::to_string(a.evaluate(symbols_)) + " and " +
                    std::to_string(b.evaluate(symbols_)) + " differ in " + spec.because,
                origin(a.dim()) + " must equal " + origin(b.dim()),

@@ -159,17 +159,6 @@ TEST(Program, a_guard_of_a_size_that_is_not_0_names_its_axis) {
                              HasSubstr("no largest or smallest"), HasSubstr("skip an empty one")));
 }
 
-TEST(Program, a_guard_of_a_size_that_may_be_negative_names_the_size) {
-  ProgramSpec spec = one_launch({f32("x", {s0})}, {}, s0, s0);
-  spec.guards.push_back({SizeGuard::not_negative(s0 - 5, "full"), "model.py:7"});
-  const Program program(spec, {record}, nullptr);
-  EXPECT_EQ(error_of(program, {Argument({5})}), "");
-  EXPECT_THAT(
-      error_of(program, {Argument({4})}),
-      testing::AllOf(testing::StartsWith("model.py:7: f: a size in full would be -1 = s0-5"),
-                     HasSubstr("s0 = 4 is axis 0 of x")));
-}
-
 TEST(Program, refuses_what_exceeds_64_bits_or_is_negative) {
   const int64_t big = int64_t{1} << 40;
   const Program product(one_launch({f32("x", {s0})}, {f32("y", {s0 * s0})}, s0, s0), {record},

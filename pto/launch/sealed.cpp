@@ -59,7 +59,7 @@ void fields(Archive& a, SealedProgram& p) {
 
 uint64_t last_of(DType) { return kDTypes - 1; }
 uint64_t last_of(StrideClass) { return static_cast<uint64_t>(StrideClass::Any); }
-uint64_t last_of(GuardKind) { return static_cast<uint64_t>(GuardKind::NotNegative); }
+uint64_t last_of(GuardKind) { return static_cast<uint64_t>(GuardKind::Holds); }
 uint64_t last_of(Target) { return static_cast<uint64_t>(Target::Avx512); }
 
 // --- numbers are 8 bytes, texts and lists begin with their length --------------------------------
