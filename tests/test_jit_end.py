@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +36,10 @@ def test_a_process_ends_silently_with_functions_and_graphs_in_its_globals():
 
 
 def test_a_function_that_its_own_constant_names_is_collected():
+    @dataclass
     class Scale:
-        def __init__(self, factor):
-            self.factor = factor
-
-        def __hash__(self):
-            return 1
-
-        def __eq__(self, other):
-            return self is other
+        factor: float
+        __hash__ = object.__hash__
 
     @pto.jit(constants=("scale",))
     def scaled(x, scale):
