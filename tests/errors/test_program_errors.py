@@ -277,7 +277,7 @@ CASES = {
     vector_of_positions: (TypeError, "index_select: the index is f32", "integers", "pto.cast"),
     scattered_type: (TypeError, "scatter: <traced i64[", "element type", "pto.f32"),
     row_of_cache: (ValueError, "scatter_update: rows", "axes of the index", "reshape"),
-    too_many_best: (RuntimeError, "offset 0 and size 3 of 2", "", ""),
+    too_many_best: (ValueError, "sizes 3 and 2 differ in topk, whose axis has k elements", "", ""),
     step_of_range: (ValueError, "the step is known only at the call", "", "multiply"),
     real_range: (TypeError, "arange: a value of type pto._core.Dim in", "", "multiply"),
     classes: (TypeError, "one_hot: the classes are f32", "", "pto.cast"),
