@@ -14,8 +14,9 @@ depend on timing. Operations are sum, product, min and max. Each function return
 tasks, for ctx.wait() and after=.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from pto.errors import InvalidType, InvalidValue
 from pto.tasks.arguments import Arg
@@ -66,10 +67,10 @@ def wait(
             f"wait: compare is {compare!r}", "it names a comparison of the signal with the value",
             f"pass one of {', '.join(_COMPARISONS)}",
         )  # fmt: skip
-    if isinstance(value, int) and int(float(value)) != value:
+    if isinstance(value, SupportsIndex) and not _is_double(operator.index(value)):
         raise InvalidValue(
             f"wait: value is {value}", "it is compared as a double, which is not that number",
-            f"pass a number of at most 53 bits, such as {int(float(value))}",
+            f"pass a number of at most 53 bits, such as {2**53}",
         )  # fmt: skip
     return ctx.submit_gate(signal, _COMPARISONS.index(compare), float(value), after)
 
@@ -124,6 +125,10 @@ def all_reduce(ctx: Context, tensors: Mapping[int, Any], op: str = "sum") -> lis
         for i, piece in enumerate(pieces)
         if tensor is not all_tensors[i][1]
     ]
+
+
+def _is_double(number: int) -> bool:
+    return number.bit_length() <= 64 and int(float(number)) == number
 
 
 def _copy(ctx: Context, chip: int, dst: Any, src: Any) -> Node:

@@ -195,6 +195,18 @@ def test_notify_and_wait_order_what_bytes_do_not(two, kernels):
     assert run(two, orch, kernels)[0] == 9
 
 
+@pytest.mark.parametrize(
+    "value", [2**53 + 1, np.int64(2**53 + 1), -(10**400)], ids=["int", "numpy", "huge"]
+)
+def test_a_wait_refuses_numbers_that_are_no_doubles(two, kernels, value):
+    def orch(ctx, args):
+        signal = ctx.alloc((1,), "int64")
+        with pytest.raises(pto.InvalidValue, match="compared as a double"):
+            pto.comm.wait(ctx, signal, value)
+
+    run(two, orch, kernels)
+
+
 def test_packages_with_an_orchestration_run_on_a_device(two, kernels):
     def orch(ctx, args):
         ctx.submit(8, "orchestrated", [In(args["x"]), In(args["y"]), Out(args["z"])])

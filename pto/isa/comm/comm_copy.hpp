@@ -146,22 +146,18 @@ void reduce(const D& dst, const S& src, const T& tile, ReduceOp op) {
 template <class G, class A, class Use>
 void with_own_view(const G& like, [[maybe_unused]] const A& tile, const Use& use) {
   using T = typename G::Element;
-  const auto with_memory = [](int64_t count, const auto& visit) {
-    T* const memory = static_cast<T*>(needed_memory(size_t(count) * sizeof(T)));
-    visit(memory);
-    pto_free(memory);
-  };
   if constexpr (G::kIsPacked) {
     const int64_t valid = int64_t(tile.GetValidRow()) * tile.GetValidCol();
     const int64_t bounded = like.count() < valid ? like.count() : valid;
     const int64_t count = bounded > 0 ? bounded : 0;
-    with_memory(count, [&](T* memory) { use(GlobalTensor<T, Packed, Packed>(memory, count)); });
+    const Room<T> room{size_t(count)};
+    use(GlobalTensor<T, Packed, Packed>(room.get(), count));
   } else {
     const Shape<> n(like.GetShape(0), like.GetShape(1), like.GetShape(2), like.GetShape(3),
                     like.GetShape(4));
     const Stride<> step(n[1] * n[2] * n[3] * n[4], n[2] * n[3] * n[4], n[3] * n[4], n[4], 1);
-    with_memory(n[0] * step[0],
-                [&](T* memory) { use(GlobalTensor<T, Shape<>, Stride<>>(memory, n, step)); });
+    const Room<T> room(size_t(n[0] * step[0]));
+    use(GlobalTensor<T, Shape<>, Stride<>>(room.get(), n, step));
   }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thread memory: large memory that a thread takes once, at its first use, and keeps.
+// Memory of instructions: what a thread takes once, at its first use, and keeps; what a scope takes.
 //
 //     struct Panels { char left[1 << 20]; };
 //     Panels& mine = of_thread<Panels>();   // not cleared
+//     const Room<float> row(count);         // row.get() until the end of the scope
 //
 // Errors: where the host has no memory, the running block fails with the bytes that it asked for.
 //
@@ -39,6 +40,21 @@ PTO_INLINE void* needed_block_memory(int location, size_t bytes) {
   if (__builtin_expect(!memory, 0)) fail_without_memory(bytes);
   return memory;
 }
+
+// Memory of `count` elements until the end of its scope, also where the block fails in between.
+template <class T>
+class Room {
+ public:
+  explicit PTO_INLINE Room(size_t count)
+      : elements_(static_cast<T*>(needed_memory(count * sizeof(T)))) {}
+  PTO_INLINE ~Room() { pto_free(elements_); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  PTO_INLINE T* get() const { return elements_; }
+
+ private:
+  T* elements_;
+};
 
 template <class T>
 class OfThread {

@@ -152,20 +152,6 @@ PTO_INLINE void sort_rows(D& d, const S& s, const I& indices) {
 
 // --- merges ------------------------------------------------------------------------------------
 
-// Room for keys, recycled by the host.
-class KeyBuffer {
- public:
-  explicit PTO_INLINE KeyBuffer(int keys)
-      : keys_(static_cast<int64_t*>(needed_memory(size_t(keys) * sizeof(int64_t)))) {}
-  PTO_INLINE ~KeyBuffer() { pto_free(keys_); }
-  KeyBuffer(const KeyBuffer&) = delete;
-  KeyBuffer& operator=(const KeyBuffer&) = delete;
-  PTO_INLINE int64_t* get() const { return keys_; }
-
- private:
-  int64_t* keys_;
-};
-
 // Lists stand in buffers of their own with this much room behind them.
 constexpr int kMergeStep = lanes::kMergeStep;
 constexpr PTO_INLINE int list_room(int keys) {
@@ -216,7 +202,7 @@ void merge_lists(T* d, const SortedLists<T>& lists, int most) {
   const int pair01 = count[0] + count[1] < most ? count[0] + count[1] : most;
   const int pair23 = count[2] + count[3] < most ? count[2] + count[3] : most;
   const int room01 = list_room(pair01), room23 = list_room(pair23);
-  const KeyBuffer buffer(start[4] + room01 + room23 + list_room(most));
+  const Room<int64_t> buffer(size_t(start[4] + room01 + room23 + list_room(most)));
   int64_t* const keys = buffer.get();
   for (int i = 0; i < 4; ++i) load_list(keys + start[i], lists.records[i], count[i]);
   int64_t *left = keys + start[4], *right = left + room01, *merged = right + room23;
@@ -305,7 +291,7 @@ PTO_INLINE void merge_tiles(D& d, MrgSortExecutedNumList& executed, const S&... 
   const bool is_cut = lists.total() > room;
   const SortedLists<T> all = lists;
   if (is_cut) {  // the counts first: the destination may be one of the lists
-    const KeyBuffer merged(room);
+    const Room<int64_t> merged{size_t(room)};
     merge_lists(reinterpret_cast<T*>(merged.get()), all, room);
     const T* records = reinterpret_cast<const T*>(merged.get());
     cut_lists(lists, record_key(records, room - 1), room);
