@@ -113,63 +113,82 @@ class EmulatedTiles {
 
   template <int T>
   static void zero() {
-    if (!exists(T, "tilezero")) return;
-    std::memset(state().data[T], 0, sizeof state().data[T]);
-    state().config.start_row = 0;
+    zero(T);
   }
   template <int T>
   static void load(const void* from, int64_t stride) {
-    if (!exists(T, "tileloadd")) return;
-    for (int i = state().config.start_row; i < rows(T); ++i) {
-      std::memset(state().data[T][i], 0, kBytes);
-      std::memcpy(state().data[T][i], static_cast<const char*>(from) + i * stride,
-                  size_t(bytes(T)));
-    }
-    end(T);
+    load(T, from, stride);
   }
   template <int T>
   static void store(void* to, int64_t stride) {
-    if (!exists(T, "tilestored")) return;
-    for (int i = state().config.start_row; i < rows(T); ++i)
-      std::memcpy(static_cast<char*>(to) + i * stride, state().data[T][i], size_t(bytes(T)));
+    store(T, to, stride);
+  }
+  template <int C, int A, int B>
+  static void add_bf16() {
+    static_assert(C != A && A != B && B != C, "#UD");
+    add_bf16(C, A, B);
+  }
+  template <int C, int A, int B, bool IsLeftSigned, bool IsRightSigned>
+  static void add_bytes() {
+    static_assert(C != A && A != B && B != C, "#UD");
+    add_bytes(C, A, B, IsLeftSigned, IsRightSigned);
+  }
+
+ private:
+  // No compiler copies these into loops, which call them in many places.
+  __attribute__((noinline)) static void zero(int t) {
+    if (!exists(t, "tilezero")) return;
+    std::memset(state().data[t], 0, sizeof state().data[t]);
+    state().config.start_row = 0;
+  }
+  __attribute__((noinline)) static void load(int t, const void* from, int64_t stride) {
+    if (!exists(t, "tileloadd")) return;
+    for (int i = state().config.start_row; i < rows(t); ++i) {
+      std::memset(state().data[t][i], 0, kBytes);
+      std::memcpy(state().data[t][i], static_cast<const char*>(from) + i * stride,
+                  size_t(bytes(t)));
+    }
+    end(t);
+  }
+  __attribute__((noinline)) static void store(int t, void* to, int64_t stride) {
+    if (!exists(t, "tilestored")) return;
+    for (int i = state().config.start_row; i < rows(t); ++i)
+      std::memcpy(static_cast<char*>(to) + i * stride, state().data[t][i], size_t(bytes(t)));
     state().config.start_row = 0;
   }
 
   // For each sum a chain over the first elements of the pairs and one over the second, from zero;
   // these are added, then the sum.
-  template <int C, int A, int B>
-  static void add_bf16() {
-    if (!fit<C, A, B>("tdpbf16ps")) return;
-    for (int i = 0; i < rows(C); ++i)
-      for (int j = 0; j < bytes(C) / 4; ++j) {
+  __attribute__((noinline)) static void add_bf16(int c, int a, int b) {
+    if (!fit(c, a, b, "tdpbf16ps")) return;
+    for (int i = 0; i < rows(c); ++i)
+      for (int j = 0; j < bytes(c) / 4; ++j) {
         float first = 0, second = 0;
-        for (int k = 0; k < bytes(A) / 4; ++k) {
-          const uint32_t a = unit<uint32_t>(A, i, k), b = unit<uint32_t>(B, k, j);
-          first = flushed_multiply_add(float_of_bf16(a & 0xffff), float_of_bf16(b & 0xffff), first);
-          second = flushed_multiply_add(float_of_bf16(a >> 16), float_of_bf16(b >> 16), second);
+        for (int k = 0; k < bytes(a) / 4; ++k) {
+          const uint32_t x = unit<uint32_t>(a, i, k), y = unit<uint32_t>(b, k, j);
+          first = flushed_multiply_add(float_of_bf16(x & 0xffff), float_of_bf16(y & 0xffff), first);
+          second = flushed_multiply_add(float_of_bf16(x >> 16), float_of_bf16(y >> 16), second);
         }
-        put(C, i, j, flushed_add(unit<float>(C, i, j), flushed_add(first, second)));
+        put(c, i, j, flushed_add(unit<float>(c, i, j), flushed_add(first, second)));
       }
-    end(C);
+    end(c);
+  }
+  __attribute__((noinline)) static void add_bytes(int c, int a, int b, bool is_left_signed,
+                                                  bool is_right_signed) {
+    if (!fit(c, a, b, "tdpb..d")) return;
+    for (int i = 0; i < rows(c); ++i)
+      for (int j = 0; j < bytes(c) / 4; ++j) {
+        uint32_t sum = unit<uint32_t>(c, i, j);
+        for (int k = 0; k < bytes(a); ++k) {
+          const uint8_t x = state().data[a][i][k], y = state().data[b][k / 4][j * 4 + k % 4];
+          sum += uint32_t((is_left_signed ? int8_t(x) : int(x)) *
+                          (is_right_signed ? int8_t(y) : int(y)));
+        }
+        put(c, i, j, sum);
+      }
+    end(c);
   }
 
-  template <int C, int A, int B, bool IsLeftSigned, bool IsRightSigned>
-  static void add_bytes() {
-    if (!fit<C, A, B>("tdpb..d")) return;
-    for (int i = 0; i < rows(C); ++i)
-      for (int j = 0; j < bytes(C) / 4; ++j) {
-        uint32_t sum = unit<uint32_t>(C, i, j);
-        for (int k = 0; k < bytes(A); ++k) {
-          const uint8_t a = state().data[A][i][k], b = state().data[B][k / 4][j * 4 + k % 4];
-          sum +=
-              uint32_t((IsLeftSigned ? int8_t(a) : int(a)) * (IsRightSigned ? int8_t(b) : int(b)));
-        }
-        put(C, i, j, sum);
-      }
-    end(C);
-  }
-
- private:
   static int rows(int t) { return state().config.rows[t]; }
   static int bytes(int t) { return state().config.row_bytes[t]; }
   template <class U>
@@ -195,14 +214,12 @@ class EmulatedTiles {
                   size_t(kBytes - (i < rows(t) ? bytes(t) : 0)));
     state().config.start_row = 0;
   }
-  template <int C, int A, int B>
-  static bool fit(const char* instruction) {
-    static_assert(C != A && A != B && B != C, "#UD");
-    if (!exists(C, instruction) || !exists(A, instruction) || !exists(B, instruction)) return false;
-    const char* const fault = bytes(C) % 4 || bytes(A) % 4 || bytes(B) % 4 ? "bytes of a row"
-                              : bytes(C) != bytes(B)                       ? "columns"
-                              : rows(C) != rows(A)                         ? "rows"
-                              : bytes(A) / 4 != rows(B)                    ? "depth"
+  static bool fit(int c, int a, int b, const char* instruction) {
+    if (!exists(c, instruction) || !exists(a, instruction) || !exists(b, instruction)) return false;
+    const char* const fault = bytes(c) % 4 || bytes(a) % 4 || bytes(b) % 4 ? "bytes of a row"
+                              : bytes(c) != bytes(b)                       ? "columns"
+                              : rows(c) != rows(a)                         ? "rows"
+                              : bytes(a) / 4 != rows(b)                    ? "depth"
                               : state().config.start_row != 0              ? "start row"
                                                                            : nullptr;
     if (fault) ADD_FAILURE() << instruction << ": #UD: " << fault;
