@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 180,
     "graphs": 190,
     "ir": 5266,
-    "isa": 19300,
+    "isa": 19800,
     "language": 11370,
     "launch": 6541,
     "models": 2500,

@@ -26,7 +26,7 @@ enum {
 // Highest, unless the environment's PTO_MATMUL_PRECISION or a later call names another.
 int32_t pto_matmul_precision(void);
 const char* pto_matmul_precision_name(int32_t precision);  // highest, high or medium
-// The fewest rows whose product at this precision reads a packed copy of b; fewer read b itself.
+// The fewest rows for whose product at this precision b is worth a packed copy, which is larger.
 int32_t pto_matmul_packed_rows(void);
 // Returns 1, and changes nothing, where the name is none of the three.
 int32_t pto_set_matmul_precision(const char* name);

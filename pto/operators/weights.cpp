@@ -210,7 +210,9 @@ class PackedWeights {
                                            const pto_weight_owner& owner) {
     const Key key = {weight.data, packer.way, sizes_of(weight), strides_of(weight)};
     const Entry known = at(key);
-    if (!known || !known->is_unchanged(weight, owner)) {
+    const bool is_known = known && known->is_unchanged(weight, owner);
+    if (!packer.packs) return is_known && known->memory_ ? known : nullptr;
+    if (!is_known) {
       // Who changes the switch of precision has not changed the weight.
       const bool changes = known && known->precision_ == pto_matmul_precision();
       const int wanted = changes ? std::min(2 * known->wanted_, kSightsMost)
@@ -302,11 +304,11 @@ std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner, int64_t rows,
                                                   int32_t (*run)(const pto_operator_call*)) {
-  const bool reads_itself = dtype_of(weight) == DType::F32 && rows < pto_matmul_packed_rows();
-  if (weight.rank != 2 || reads_itself) return nullptr;
+  if (weight.rank != 2) return nullptr;
   const PackingOperator packing = {*pto_operator_at(op.packer), run};
   const auto way = static_cast<uint64_t>(op.packer);
-  return packed_weight({way, &packing, &PackingOperator::pack}, weight, owner);
+  const bool packs = dtype_of(weight) != DType::F32 || rows >= pto_matmul_packed_rows();
+  return packed_weight({way, &packing, &PackingOperator::pack, packs}, weight, owner);
 }
 
 int64_t forget_weights(const void* memory, int64_t bytes) {

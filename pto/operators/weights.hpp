@@ -51,6 +51,7 @@ struct WeightPacker {
   const void* self;
   // Packs into memory that the weight takes(). Returns false where that fails.
   bool (*pack)(const void* self, const pto_tensor_ref& weight, PackedWeight* to);
+  bool packs = true;  // false: only what other calls have packed is taken
 };
 
 class PackedWeight {
@@ -101,7 +102,8 @@ std::shared_ptr<const PackedWeight> packed_weight(const WeightPacker& packer,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner);
 
-// Does the same for a matrix and a product of `rows` rows. `run` runs the operator that packs.
+// Does the same for a matrix and a product of `rows` rows; of too few it packs nothing. `run` runs
+// the operator that packs.
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner, int64_t rows,

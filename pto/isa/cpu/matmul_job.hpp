@@ -131,7 +131,7 @@ typedef struct pto_matmul_job {
 } pto_matmul_job;
 
 enum { PTO_MATMUL_PACKED_COLS = 1024 };
-enum { PTO_MATMUL_FEW_ROWS = 16 };  // that read f32 itself where its packed parts are larger
+enum { PTO_MATMUL_FEW_ROWS = 16 };  // for which f32 is not packed where its parts are larger
 
 // Returns the bytes of `packed`, a multiple of 32, for the engine, depth, cols and types of a job.
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job);
@@ -145,8 +145,9 @@ enum { PTO_MATMUL_LAYOUT_VERSION = 2 };
 int32_t pto_matmul_layout(const pto_matmul_job* job);
 const char* pto_matmul_layout_name(int32_t layout);
 
-// Units of the depth that pass before sums are stored: of the loops for AVX-512, and of the others.
-enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_BLOCK = 512 };
+// Units of the depth that pass before sums are stored: of the loops for AVX-512, of those of tiles,
+// and of the others.
+enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_TILE_BLOCK = 704, PTO_MATMUL_BLOCK = 512 };
 
 // Returns the largest depth at which c may be of the type of a and b, f16 or bf16, in rows without
 // boxes, and without `start`; 0: at none.

@@ -110,9 +110,7 @@ PackedRight::PackedRight(const pto_packed_right* packed, const pto_tensor& a, co
                      b.strides[down] == x.strides[packed->depth_axis] &&
                      b.strides[across] == x.strides[packed->col_axis] &&
                      matmul_type(b) == matmul_type(x) && matmul_type(a) == matmul_type(x);
-  const bool reads_itself =
-      matmul_type(x) == PTO_MATMUL_F32 && a.sizes[a.rank - 2] < pto_matmul_packed_rows();
-  if (!is_it || reads_itself || packed->precision != pto_matmul_precision()) return;
+  if (!is_it || packed->precision != pto_matmul_precision()) return;
   if (order_axes(x, order_)) packed_ = packed;
 }
 

@@ -6,16 +6,16 @@
 //     run_split<HardwareTiles>(job);   // job.precision says how many parts
 //
 // Rows of a and columns of b that tile_split.hpp flags are multiplied as floats, all others by
-// tiles. b is split once for many rows: to `packed`, or to a block that stays near. For
-// at most 16 rows b itself is read and split piece by piece, in the same order of sums.
+// tiles. b is split once: to `packed`, to a block that stays near, or, for at most 32 rows, step by
+// step (split_few_rows.hpp), in the same order of sums.
 //
 // Law: that of the job. Per 32 of depth the products of parts follow each other in one order, so
 // the bits of an element depend on its own row of a and column of b, however the work is cut.
 // Invariant: writes the rows x cols of job.c, or packed, and nothing else; reads only operands.
 // Thread safety: each thread has its own memory and tiles.
 #pragma once
+#include "pto/isa/cpu/split_few_rows.hpp"
 #include "pto/isa/cpu/tile_product.hpp"
-#include "pto/isa/cpu/tile_split.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -44,8 +44,9 @@ struct TurnedTerms {
 // Sizes for a second cache of 2 MB: rows of a that are split at once take 768 KB, a panel of b
 // 192 KB. Each element of a is split again for each block of b.
 constexpr int kSplitSteps = 32, kSplitRows = 128, kSplitPanels = 24;
-constexpr int kSplitPiece = 8;         // steps of b that few rows multiply at once
 constexpr int kSplitFlags = 64 << 10;  // rows of a job
+
+static_assert(kSplitPanels * kSide == kPassBlock * kPassCols);
 
 struct SplitPanels {
   static constexpr int kParts = 3, kLeftTiles = kSplitSteps * kSplitRows / kTileRows;
@@ -66,38 +67,54 @@ template <class Way, class Terms, int Rows, int Cols>
 struct SplitKernel {
   using Ends = TileEnds<Way, Rows, Cols>;
 
+  // The tiles of a step, and those that it asks for meanwhile.
+  struct Step {
+    const char *a, *b, *next_a, *next_b;
+  };
+  template <int Product>
+  static PTO_INLINE void ask(const Step& at) {
+    constexpr int kProducts = Terms::kTerms * Rows * Cols, kLines = Terms::kParts * kTileRows;
+    ask_part<Product, kProducts, Rows * kLines>(at.next_a);
+    ask_part<Product, kProducts, Cols * kLines>(at.next_b);
+  }
+
   template <int I>
-  static PTO_INLINE void term(const char* a, const char* b, int64_t a_part, int64_t b_part) {
+  static PTO_INLINE void term(const Step& at, int64_t a_part, int64_t b_part) {
     constexpr bool kNewA = I == 0 || Terms::a[I] != Terms::a[I > 0 ? I - 1 : 0];
     constexpr bool kNewB = I == 0 || Terms::b[I] != Terms::b[I > 0 ? I - 1 : 0];
-    a += Terms::a[I] * a_part, b += Terms::b[I] * b_part;
+    constexpr int kFirst = I * Rows * Cols;
+    const char *const a = at.a + Terms::a[I] * a_part, *const b = at.b + Terms::b[I] * b_part;
     if constexpr (kNewA) Way::template load<4>(a, kTileRowBytes);
+    if constexpr (kNewA && Rows == 2) Way::template load<5>(a + kTileBytes, kTileRowBytes);
     if constexpr (kNewB) Way::template load<6>(b, kTileRowBytes);
+    if constexpr (kNewB && Cols == 2) Way::template load<7>(b + kTileBytes, kTileRowBytes);
     Way::template add<0, 4, 6>();
+    ask<kFirst>(at);
     if constexpr (Cols == 2) {
-      if constexpr (kNewB) Way::template load<7>(b + kTileBytes, kTileRowBytes);
       Way::template add<1, 4, 7>();
+      ask<kFirst + 1>(at);
     }
     if constexpr (Rows == 2) {
-      if constexpr (kNewA) Way::template load<5>(a + kTileBytes, kTileRowBytes);
       Way::template add<2, 5, 6>();
-      if constexpr (Cols == 2) Way::template add<3, 5, 7>();
+      ask<kFirst + Cols>(at);
+    }
+    if constexpr (Rows == 2 && Cols == 2) {
+      Way::template add<3, 5, 7>();
+      ask<kFirst + 3>(at);
     }
   }
   template <int... I>
-  static PTO_INLINE void step(Indices<I...>, const char* a, const char* b,
-                              const SplitOperands& in) {
-    (term<I>(a, b, in.a_part, in.b_part), ...);
+  static PTO_INLINE void step(Indices<I...>, const Step& at, const SplitOperands& in) {
+    (term<I>(at, in.a_part, in.b_part), ...);
   }
 
   static void run(const SplitOperands& in, const TilePlace& from, const TilePlace& to) {
     Ends::begin(from);
     const int64_t a_step = Terms::kParts * in.a_part, b_step = Terms::kParts * in.b_part;
     for (int s = 0; s < in.steps; ++s) {
-      const char* const b = in.b + s * b_step;
-      for (int64_t line = 0; in.ahead && line < b_step; line += kTileRowBytes)
-        __builtin_prefetch(b + in.ahead + line);
-      step(typename IndicesTo<Terms::kTerms>::type(), in.a + s * a_step, b, in);
+      const char *const a = in.a + s * a_step, *const b = in.b + s * b_step;
+      step(typename IndicesTo<Terms::kTerms>::type(),
+           {a, b, a + a_step, b + (in.ahead ? in.ahead : b_step)}, in);
     }
     Ends::end(to);
   }
@@ -131,20 +148,27 @@ class SplitProduct {
         b_(job.b, false, job.depth),
         steps_(int(split_steps(job.depth))),
         packed_cols_(job.packed_cols ? job.packed_cols : job.cols),
-        reads_packed_(job.packed && !(job.b.data && job.rows <= PTO_MATMUL_FEW_ROWS)),
+        reads_packed_(job.packed != nullptr),
         has_few_rows_(!reads_packed_ && job.rows <= kSide),
         panels_(of_thread<SplitPanels>()),
         sums_(job, panels_.sums) {}
 
   void run() {
     if (job_.packs) return pack();
-    const int tiles = has_few_rows_ ? quotient_up(job_.rows, kTileRows) : kSplitRows / kTileRows;
-    cuts_ = steps_ > 0 ? quotient_up(steps_, SplitPanels::kLeftTiles / tiles) : 1;
     __builtin_memset(panels_.row_flags, 0, size_t(job_.rows));
-    if (cuts_ > 1) look_at_rows();
-    const int panels = quotient_up(job_.cols, kSide), blocks = quotient_up(panels, kSplitPanels);
-    for (int block = 0; block < blocks; ++block)
-      run_block(share(panels, block, blocks), share(panels, block + 1, blocks));
+    if (has_few_rows_) {
+      const SplitFewRows<Way, Terms> few(job_, a_, b_, panels_.row_flags);
+      for_blocks([&](int begin, int end) {
+        choose_flags(begin);
+        few.run(begin * kSide, smaller(end * kSide, job_.cols) - begin * kSide,
+                flags_ + begin * kSide);
+        redo(begin, end);
+      });
+    } else {
+      cuts_ = steps_ > 0 ? quotient_up(steps_, kSplitSteps) : 1;
+      if (cuts_ > 1) look_at_rows();
+      for_blocks([&](int begin, int end) { run_block(begin, end); });
+    }
     Way::release();
   }
 
@@ -182,15 +206,26 @@ class SplitProduct {
   // Where the depth is cut sums lie in c before all of a row was seen, so flags are found first.
   void look_at_rows() const {
     for (int row = 0; row < job_.rows; row += kSide)
-      a_.rows(row, smaller(job_.rows - row, kSide), 0, steps_, nullptr, panels_.row_flags + row);
+      a_.flag_rows(row, smaller(job_.rows - row, kSide), 0, steps_, panels_.row_flags + row);
+  }
+
+  // Calls use(begin, end) for panels that share the memory of a block.
+  template <class Use>
+  void for_blocks(Use use) const {
+    const int panels = quotient_up(job_.cols, kSide), blocks = quotient_up(panels, kSplitPanels);
+    for (int block = 0; block < blocks; ++block)
+      use(share(panels, block, blocks), share(panels, block + 1, blocks));
+  }
+  void choose_flags(int begin) {
+    uint8_t* const flags = reads_packed_ ? packed_flags(begin) : panels_.col_flags;
+    if (!reads_packed_) __builtin_memset(flags, 0, sizeof panels_.col_flags);
+    flags_ = flags - begin * kSide;
   }
 
   void run_block(int begin, int end) {
-    uint8_t* const flags = reads_packed_ ? packed_flags(begin) : panels_.col_flags;
-    if (!reads_packed_) __builtin_memset(flags, 0, sizeof panels_.col_flags);
+    choose_flags(begin);
     for (int p = begin; cuts_ > 1 && !reads_packed_ && p < end; ++p)
-      b_.columns(p * kSide, cols_of_panel(p), 2, 0, steps_, nullptr, flags + (p - begin) * kSide);
-    flags_ = flags - begin * kSide;
+      b_.flag_columns(p * kSide, cols_of_panel(p), 0, steps_, flags_ + p * kSide);
     sums_.row_flags = panels_.row_flags, sums_.col_flags = flags_;
     for (int cut = 0; cut < cuts_; ++cut) {
       const int first = share(steps_, cut, cuts_);
@@ -200,14 +235,15 @@ class SplitProduct {
   }
 
   void run_cut(const Block& block) {
-    for (int p = block.begin; !reads_packed_ && !has_few_rows_ && p < block.end; ++p)
+    for (int p = block.begin; !reads_packed_ && p < block.end; ++p)
       b_.columns(p * kSide, cols_of_panel(p), block_tiles(p), block.first * Source::kStep,
                  block.steps, block_panel(block, p), flags_ + p * kSide);
     for (int row = 0; row < job_.rows; row += kSplitRows) {
       const int end = smaller(job_.rows, row + kSplitRows);
       for (int i = row; i < end; i += kSide)
-        a_.rows(i, smaller(end - i, kSide), block.first * Source::kStep, block.steps,
-                left(block, i - row), panels_.row_flags + i);
+        a_.rows(i, smaller(end - i, kSide), end - i > kTileRows ? 2 : 1,
+                block.first * Source::kStep, block.steps, left(block, i - row),
+                panels_.row_flags + i);
       for (int p = block.begin; p < block.end; ++p)
         for (int i = row; i < end; i += kSide)
           multiply(block, p, {i, smaller(end - i, kSide), p * kSide, cols_of_panel(p)}, i - row);
@@ -227,40 +263,14 @@ class SplitProduct {
     SplitOperands in = {};
     in.a = left(block, row), in.a_part = (s.rows > kTileRows ? 2 : 1) * kTileBytes;
     in.steps = block.steps;
-    if (has_few_rows_) {
-      sums_.make(
-          s, is_first, is_last,
-          [&](const TilePlace& from, const TilePlace& to) {
-            piece_by_piece(block, s, in, from, to);
-          },
-          /*waits=*/true);
-      return;
-    }
     if (reads_packed_) {
       in.b = packed(p, block.first), in.b_part = packed_tiles(p) * kTileBytes;
-      in.ahead = row == 0 ? kTileAhead : 0;
+      in.ahead = row == 0 ? 2 * kParts * in.b_part : 0;
     } else {
       in.b = block_panel(block, p), in.b_part = block_tiles(p) * kTileBytes;
     }
     sums_.make(s, is_first, is_last,
                [&](const TilePlace& from, const TilePlace& to) { kernel(in, from, to); });
-  }
-
-  // Splits some steps of b, multiplies by them, and so on; `to` holds the sums meanwhile.
-  void piece_by_piece(const Block& block, const Square& s, SplitOperands in, const TilePlace& from,
-                      const TilePlace& to) const {
-    const auto kernel = kernel_of(s);
-    const int tiles = s.cols > kTileCols ? 2 : 1;
-    in.b = panels_.right, in.b_part = tiles * kTileBytes;
-    int step = 0;
-    do {
-      in.steps = smaller(block.steps - step, kSplitPiece);
-      b_.columns(s.col, s.cols, tiles, (block.first + step) * Source::kStep, in.steps,
-                 panels_.right, flags_ + s.col);
-      kernel(in, step == 0 ? from : to, to);
-      in.a += in.steps * kParts * in.a_part;
-      step += in.steps;
-    } while (step < block.steps);
   }
 
   static auto kernel_of(const Square& s) {

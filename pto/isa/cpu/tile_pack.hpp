@@ -12,6 +12,7 @@
 #pragma once
 #include "pto/isa/cpu/matmul_pack.hpp"
 #include "pto/isa/cpu/tiles.hpp"
+#include "pto/isa/cpu/transpose.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -21,6 +22,7 @@ template <class T>
 class TileSource {
   static constexpr int kPerUnit = 4 / int(sizeof(T));
   static constexpr int kGroupDepth = kGroup * kPerUnit;
+  static constexpr int kAhead = 2;  // steps
 
  public:
   static constexpr int kStep = kTileCols * kPerUnit;  // elements of depth of a tile
@@ -41,14 +43,30 @@ class TileSource {
     const bool is_one = depth_.box >= k + count || (k & (depth_.box - 1)) + count <= depth_.box;
     return depth_.stride == 1 && is_one && k + count <= end_ ? at(line, k) : nullptr;
   }
-  // Asks the caches for `depth` elements of some lines.
+  // Returns the first of some elements that lie in no boxes; null: they do.
+  const T* plain(int first, int count, int k, int depth) const {
+    const bool is_one = lines_.box >= first + count && depth_.box >= k + depth;
+    return is_one && k + depth <= end_ ? at(first, k) : nullptr;
+  }
+  // The same, where also elements of some lines lie beside each other.
+  const T* beside(int first, int count, int k, int depth) const {
+    return lines_.stride == 1 ? plain(first, count, k, depth) : nullptr;
+  }
+  int64_t line_step() const { return lines_.stride; }
+  int64_t depth_step() const { return depth_.stride; }
+  // Returns how many of some steps from k on do not reach beyond the depth.
+  int whole_steps(int k, int steps, int step) const {
+    return smaller(steps, end_ > k ? (end_ - k) / step : 0);
+  }
+  // Asks the caches for `depth` elements of some lines, where neither are in boxes.
   void ask(int first, int count, int k, int depth) const {
-    if (k + depth > end_) return;
+    if (k + depth > end_ || lines_.box < first + count || depth_.box < k + depth) return;
     constexpr int kLine = 64 / int(sizeof(T));
-    for (int i = 0; depth_.stride == 1 && i < count; ++i)
-      for (int j = 0; j < depth; j += kLine) __builtin_prefetch(at(first + i, k + j));
-    for (int j = 0; depth_.stride != 1 && j < depth; ++j)
-      for (int i = 0; i < count; i += kLine) __builtin_prefetch(at(first + i, k + j));
+    const bool is_along = depth_.stride == 1;
+    const int64_t far = is_along ? lines_.stride : depth_.stride;
+    const T* from = at(first, k);
+    for (int i = is_along ? count : depth; i > 0; --i, from += far)
+      for (int j = 0; j < (is_along ? depth : count); j += kLine) __builtin_prefetch(from + j);
   }
   int64_t line_bytes() const { return lines_.stride * int64_t(sizeof(T)); }
 
@@ -65,10 +83,17 @@ class TileSource {
 
   // Copies lines as columns of tiles, 16 each, which lie beside each other in a step.
   void columns(int first, int count, int k, int steps, char* to, int64_t step_bytes) const {
-    for (int step = 0; step < steps; ++step, k += kStep, to += step_bytes)
+    for (int step = 0; step < steps; ++step, k += kStep, to += step_bytes) {
+      if (step + kAhead < steps) ask(first, count, k + kAhead * kStep, kStep);
+      if constexpr (sizeof(T) < 4)
+        if (count == 2 * kTileCols && beside(first, count, k, kStep)) {
+          pair_across(at(first, k), to);
+          continue;
+        }
       for (int i = 0; i < count; i += kTileCols)
         tile(first + i, smaller(count - i, kTileCols), k,
              reinterpret_cast<int32_t*>(to + i / kTileCols * kTileBytes));
+    }
   }
 
  private:
@@ -90,6 +115,9 @@ class TileSource {
     if (lines_.stride == 1 && (lines_.box >= first + count || lines_.box % kTileCols == 0)) {
       for (int unit = 0; unit < kTileRows; ++unit, to += kTileCols)
         across(first, count, k + unit * kPerUnit, to);
+    } else if (kVectorBytes >= 64 && has_whole_tile(first, count, k)) {
+      for (int unit = 0; unit < kTileRows; unit += 4)
+        turned(first, k + unit * kPerUnit, to + unit * kTileCols);
     } else if (depth_.stride == 1 && depth_.box % kGroupDepth == 0) {
       // Eight lines at a time: their cache lines may share a set of the first cache.
       for (int j = 0; j < count; j += kGroup)
@@ -100,6 +128,51 @@ class TileSource {
       for (int unit = 0; unit < kTileRows; ++unit, to += kTileCols)
         for (int j = 0; j < count; ++j) one(first + j, k + unit * kPerUnit, to + j);
     }
+  }
+
+  bool has_whole_tile(int first, int count, int k) const {
+    const int end = k + kTileRows * kPerUnit;
+    return count == kTileCols && lines_.box >= first + count && depth_.stride == 1 &&
+           depth_.box >= end && end <= end_;
+  }
+  // Four units of 16 columns whose elements lie together along the depth.
+  PTO_INLINE void turned(int first, int k, int32_t* to) const {
+    if constexpr (kVectorBytes >= 64) {
+      Vec<uint32_t, kTileCols> v[4];
+      moves::load_transposed<4, kTileCols>(v, reinterpret_cast<const char*>(at(first, k)),
+                                           line_bytes());
+      __builtin_memcpy(to, v, sizeof v);
+    }
+  }
+
+  // Two tiles from rows of 32 columns that lie together.
+  void pair_across(const T* from, char* to) const {
+    for (int unit = 0; unit < kTileRows; ++unit, to += kTileRowBytes) {
+      Halves rows[2];
+      for (Halves& row : rows) row = two_rows(from), from += kPerUnit / 2 * depth_.stride;
+      const auto low = zip<0>(typename IndicesTo<kTileRowBytes / 2>::type(), rows[0], rows[1]);
+      const auto high =
+          zip<kTileCols>(typename IndicesTo<kTileRowBytes / 2>::type(), rows[0], rows[1]);
+      __builtin_memcpy(to, &low, sizeof low);
+      __builtin_memcpy(to + kTileBytes, &high, sizeof high);
+    }
+  }
+  // Elements of 16 bits of a row of 32 columns, or of 8 bits of two rows, in pairs.
+  using Halves = Vec<uint16_t, kTileRowBytes / 2>;
+  PTO_INLINE Halves two_rows(const T* from) const {
+    Vec<T, 2 * kTileCols> row;
+    __builtin_memcpy(&row, from, sizeof row);
+    if constexpr (sizeof(T) == 1) {
+      Vec<T, 2 * kTileCols> next;
+      __builtin_memcpy(&next, from + depth_.stride, sizeof next);
+      return lanes::convert<uint16_t>(row) | lanes::convert<uint16_t>(next) << 8;
+    } else {
+      return bit_cast<Halves>(row);
+    }
+  }
+  template <int First, int... I>
+  static PTO_INLINE Halves zip(Indices<I...>, Halves even, Halves odd) {
+    return __builtin_shufflevector(even, odd, (I % 2 * 2 * kTileCols + First + I / 2)...);
   }
 
   // A row of units from rows of columns that lie together.

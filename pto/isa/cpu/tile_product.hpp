@@ -23,8 +23,8 @@ namespace matmul {
 
 // Sizes for a second cache of 2 MB, which all CPUs with AMX have: b's part is 1 MB. Each product
 // moves 2 / columns bytes of a and 8 / depth bytes of sums.
-constexpr int kTileBlockSteps = 44, kTileBlockPanels = 12;
-constexpr int kTileAhead = 4096;  // bytes of packed b, from those read to those asked for
+constexpr int kTileBlockSteps = PTO_MATMUL_TILE_BLOCK / kTileCols, kTileBlockPanels = 12;
+constexpr int kTileAhead = 4096;  // bytes of packed b, from those read first to those asked for
 
 // The ways to multiply: elements as raw bits, and the type of sums.
 template <class Tiles>
@@ -56,35 +56,49 @@ struct TileOperands {
   int steps;
 };
 
+// Asks the caches for the lines that follow one of some products.
+template <int Product, int Products, int Lines>
+PTO_INLINE void ask_part(const char* from) {
+  PTO_UNROLL
+  for (int line = Product * Lines / Products; line < (Product + 1) * Lines / Products; ++line)
+    __builtin_prefetch(from + line * kTileRowBytes);
+}
+
 template <class Way, int Rows, int Cols>
 struct TileKernel {
   using Ends = TileEnds<Way, Rows, Cols>;
 
-  // Loads and products alternate, so that both units work.
-  static PTO_INLINE void step(const char* a, const char* below, int64_t a_row, const char* b) {
+  // Products are spread among requests for what comes next: queued side by side they would keep
+  // the loads of the next step waiting.
+  static PTO_INLINE void step(const char* a, const char* below, int64_t a_row, const char* b,
+                              const char* next) {
+    constexpr int kProducts = Rows * Cols, kLines = Cols * kTileRows;
     Way::template load<4>(a, a_row);
+    if constexpr (Rows == 2) Way::template load<5>(below, a_row);
     Way::template load<6>(b, kTileRowBytes);
+    if constexpr (Cols == 2) Way::template load<7>(b + kTileBytes, kTileRowBytes);
     Way::template add<0, 4, 6>();
+    ask_part<0, kProducts, kLines>(next);
     if constexpr (Cols == 2) {
-      Way::template load<7>(b + kTileBytes, kTileRowBytes);
       Way::template add<1, 4, 7>();
+      ask_part<1, kProducts, kLines>(next);
     }
     if constexpr (Rows == 2) {
-      Way::template load<5>(below, a_row);
       Way::template add<2, 5, 6>();
-      if constexpr (Cols == 2) Way::template add<3, 5, 7>();
+      ask_part<Cols, kProducts, kLines>(next);
+    }
+    if constexpr (Rows == 2 && Cols == 2) {
+      Way::template add<3, 5, 7>();
+      ask_part<3, kProducts, kLines>(next);
     }
   }
 
   static void run(const TileOperands& in, const TilePlace& from, const TilePlace& to) {
     Ends::begin(from);
     const char* b = in.b;
-    for (int s = 0; s < in.steps; ++s, b += in.b_step) {
-      for (int line = 0; in.ahead && line < Cols * kTileBytes; line += kTileRowBytes)
-        __builtin_prefetch(b + in.ahead + line);
-      step(in.a[0] + s * kTileRowBytes, in.a[1] + s * kTileRowBytes, in.a_row, b);
-    }
-    if (in.tail) step(in.tail, in.tail + kTileBytes, kTileRowBytes, b);
+    for (int s = 0; s < in.steps; ++s, b += in.b_step)
+      step(in.a[0] + s * kTileRowBytes, in.a[1] + s * kTileRowBytes, in.a_row, b, b + in.ahead);
+    if (in.tail) step(in.tail, in.tail + kTileBytes, kTileRowBytes, b, b + in.ahead);
     Ends::end(to);
   }
 };
@@ -170,11 +184,11 @@ class TileProduct {
       for (int p = block.begin; p < block.end; ++p) {
         if (job_.packed) {
           in.b = packed(p, block.first), in.b_step = packed_step(p + job_.packed_first / kSide);
-          in.ahead = row == 0 ? kTileAhead : 0;
         } else {
           in.b = panels_.right + int64_t(p - block.begin) * block.steps * kPair;
           in.b_step = step_bytes(p, job_.cols);
         }
+        in.ahead = job_.packed && row == 0 ? kTileAhead : in.b_step;
         run_tiles(block, in, row, rows, p * kSide, smaller(job_.cols - p * kSide, kSide));
       }
     }

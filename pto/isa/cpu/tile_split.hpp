@@ -3,8 +3,8 @@
 // third, each the nearest bf16 to what is left, and finds lines that parts cannot represent.
 //
 //     const SplitSource<3> a(job.a, true, job.depth), b(job.b, false, job.depth);
-//     a.rows(first, 32, k, steps, to, flags);       // [steps][part][32 rows][64 bytes]
-//     b.columns(first, 32, 2, k, steps, to, flags); // [steps][part][2 tiles][16 pairs][16 columns]
+//     a.rows(first, 32, 2, k, steps, to, flags);      // [step][part][32 rows][64 bytes]
+//     b.columns(first, 32, 2, k, steps, to, flags);   // [step][part][2 tiles][16 pairs][64 bytes]
 //     SplitSource<3>::join(to, 2, steps, flags, floats);   // [32 steps][32 columns], from columns
 //
 // Three parts are the float itself: 24 = 8 + 8 + 8 bits. A tie goes away from zero. Flags: a line
@@ -26,6 +26,58 @@ using SplitWords = Vec<uint32_t, kTileCols>;
 constexpr int kSplitAhead = 128;  // of depth, of b that is asked for
 constexpr uint32_t kSplitLeast = (127u - 50) << 23, kSplitEnd = (127u + 47) << 23;
 
+// Bounds of the elements of a line, or, lane by lane, of as many lines.
+struct SplitExtent {
+  SplitWords least = ~SplitWords{}, most = {};
+  // Zeros count as the largest of the least.
+  PTO_INLINE void add(SplitFloats x) {
+    const SplitWords size = bit_cast<SplitWords>(x) & 0x7fffffffu;
+    least = lanes::minimum(least, size - 1u), most = lanes::maximum(most, size);
+  }
+  PTO_INLINE SplitWords awkward() const {
+    return SplitWords((least < kSplitLeast - 1) | (most >= kSplitEnd));
+  }
+};
+
+// Bounds of the first parts, at a third of that work: where it finds nothing no line is awkward.
+// Zeros and the ends of the range are doubtful.
+using SplitUnits = Vec<uint16_t, 2 * kTileCols>;
+struct SplitSeen {
+  static constexpr uint16_t kFirst = (kSplitLeast >> 15) + 2, kSpan = (kSplitEnd >> 15) - kFirst;
+  SplitUnits most = {};
+  PTO_INLINE void add(SplitUnits first) {
+    most = lanes::maximum(most, SplitUnits(first + first - kFirst));
+  }
+  PTO_INLINE void add(const SplitSeen& other) { most = lanes::maximum(most, other.most); }
+  PTO_INLINE bool is_doubtful() const {
+    const SplitUnits found = SplitUnits(most >= kSpan);
+    const auto words = bit_cast<Vec<uint64_t, 8>>(found);
+    uint64_t any = 0;
+    PTO_UNROLL
+    for (int i = 0; i < 8; ++i) any |= words[i];
+    return any != 0;
+  }
+};
+
+// Calls use(pair, x) with two vectors of at most 16 lines for each pair of 32 of the depth.
+template <class Use>
+PTO_INLINE void for_pairs(const TileSource<uint32_t>& from, int first, int count, int k, Use use) {
+  constexpr int kDepth = 2 * kTileRows;
+  SplitFloats x[kDepth];
+  const uint32_t* at = count == kTileCols ? from.beside(first, count, k, kDepth) : nullptr;
+  if (at) {
+    const int64_t step = from.depth_step();
+    for (int pair = 0; pair < kTileRows; ++pair, at += 2 * step) {
+      __builtin_memcpy(&x[0], at, sizeof x[0]);
+      __builtin_memcpy(&x[1], at + step, sizeof x[1]);
+      use(pair, x);
+    }
+  } else {
+    from.columns(first, count, k, 2, reinterpret_cast<char*>(x), kTileBytes);
+    for (int pair = 0; pair < kTileRows; ++pair) use(pair, x + 2 * pair);
+  }
+}
+
 template <int Parts>
 class SplitSource {
  public:
@@ -33,46 +85,113 @@ class SplitSource {
 
   SplitSource(const pto_matmul_matrix& m, bool is_left, int depth) : from_(m, is_left, depth) {}
 
-  // Splits at most 32 lines to rows of tiles. Without `to` it only looks for flags.
-  void rows(int first, int count, int k, int steps, char* to, uint8_t* flags) const {
-    const int64_t part = (count > kTileRows ? 2 : 1) * kTileBytes;
-    Extent extent[2 * kTileRows];
-    for (int step = 0; step < steps; ++step, k += kStep)
-      for (int i = 0; i < count; ++i) {
-        SplitFloats x[2];
-        const uint32_t* const run = from_.run(first + i, k, kStep);
-        if (run)
-          __builtin_memcpy(x, run, sizeof x);
-        else
-          from_.rows(first + i, 1, k, 2, reinterpret_cast<char*>(x));
-        extent[i].add(x[0]), extent[i].add(x[1]);
-        if (to) put_row(x, to + step * (Parts * part) + i * kTileRowBytes, part);
+  // Tells whether elements of a line lie one after another.
+  bool is_along() const { return from_.depth_step() == 1; }
+  int64_t depth_step() const { return from_.depth_step(); }
+  int64_t line_step() const { return from_.line_step(); }
+  // Returns the first of some elements of a whole step, which lie in no boxes; null: they do.
+  const float* plain(int first, int count, int k) const {
+    return reinterpret_cast<const float*>(from_.plain(first, count, k, kStep));
+  }
+
+  // Splits lines to rows of `tiles` tiles a part, and flags them.
+  void rows(int first, int count, int tiles, int k, int steps, char* to, uint8_t* flags) const {
+    const int64_t part = tiles * kTileBytes;
+    const int whole = from_.whole_steps(k, steps, kStep);
+    for (int i = 0; i < count; ++i) {
+      SplitSeen seen;
+      char* at = to + i * kTileRowBytes;
+      for (int step = 0; step < steps; ++step, at += Parts * part) {
+        const SplitUnits units = row(first + i, k + step * kStep, at, part);
+        if (step < whole) seen.add(units);
       }
-    for (int i = 0; Parts > 1 && i < count; ++i) {
-      const SplitWords found = extent[i].awkward();
+      if (seen.is_doubtful()) flag_rows(first + i, 1, k, whole, flags + i);
+    }
+    flag_rows(first, count, k + whole * kStep, steps - whole, flags);
+  }
+
+  // Splits at most 32 lines to columns of `tiles` tiles a part, where they may be fewer, and flags
+  // them.
+  void columns(int first, int count, int tiles, int k, int steps, char* to, uint8_t* flags) const {
+    const int64_t part = tiles * kTileBytes;
+    const int whole = from_.whole_steps(k, steps, kStep);
+    for (int j = 0; j < count; j += kTileCols) {
+      const int width = smaller(count - j, kTileCols);
+      SplitSeen seen;
+      char* at = to + j / kTileCols * kTileBytes;
+      for (int step = 0; step < steps; ++step, at += Parts * part) {
+        const int from = k + step * kStep;
+        if (step % 2 == 0 && j == 0) from_.ask(first, count, from + kSplitAhead, 2 * kStep);
+        SplitSeen passed;
+        for_pairs(from_, first + j, width, from, [&](int pair, const SplitFloats* x) {
+          passed.add(put_pair(x, at + pair * kTileRowBytes, part));
+        });
+        if (step < whole) seen.add(passed);
+      }
+      if (seen.is_doubtful()) flag_columns(first + j, width, k, whole, flags + j);
+    }
+    flag_columns(first, count, k + whole * kStep, steps - whole, flags);
+  }
+
+  // Splits 32 elements of a line to a row of tiles; returns the first parts.
+  PTO_INLINE SplitUnits row(int line, int k, char* to, int64_t part) const {
+    SplitFloats x[2];
+    if (const uint32_t* const run = from_.run(line, k, kStep))
+      __builtin_memcpy(x, run, sizeof x);
+    else
+      from_.rows(line, 1, k, 2, reinterpret_cast<char*>(x));
+    return put_row(x, to, part);
+  }
+
+  // Split two vectors of elements to a row of a tile, of one line or of a pair of 16 lines. Both
+  // return the first parts.
+  static PTO_INLINE SplitUnits put_row(const SplitFloats* x, char* to, int64_t part) {
+    SplitWords low[Parts], high[Parts];
+    split(x[0], low), split(x[1], high);
+    SplitUnits row[Parts];
+    PTO_UNROLL
+    for (int s = 0; s < Parts; ++s) {
+      row[s] = upper_halves(typename IndicesTo<2 * kTileCols>::type(), low[s], high[s]);
+      __builtin_memcpy(to + s * part, &row[s], sizeof row[s]);
+    }
+    return row[0];
+  }
+  static PTO_INLINE SplitUnits put_pair(const SplitFloats* x, char* to, int64_t part) {
+    SplitWords even[Parts], odd[Parts];
+    split(x[0], even), split(x[1], odd);
+    SplitUnits units[Parts];
+    PTO_UNROLL
+    for (int s = 0; s < Parts; ++s) {
+      units[s] = bit_cast<SplitUnits>(even[s] >> 16 | odd[s]);
+      __builtin_memcpy(to + s * part, &units[s], sizeof units[s]);
+    }
+    return units[0];
+  }
+
+  // Flag lines that parts do not stand for: the first reads line by line, the other 16 lines beside
+  // each other.
+  void flag_rows(int first, int count, int k, int steps, uint8_t* flags) const {
+    for (int i = 0; Parts > 1 && steps > 0 && i < count; ++i) {
+      SplitExtent extent;
+      for (int at = k; at < k + steps * kStep; at += kTileCols) {
+        SplitFloats x;
+        from_.rows(first + i, 1, at, 1, reinterpret_cast<char*>(&x));
+        extent.add(x);
+      }
+      const SplitWords found = extent.awkward();
       for (int j = 0; j < kTileCols; ++j) flags[i] |= uint8_t(found[j] & 1);
     }
   }
-
-  // Splits at most 32 lines to columns of `tiles` tiles a part, where they may be fewer.
-  void columns(int first, int count, int tiles, int k, int steps, char* to, uint8_t* flags) const {
-    const int64_t part = tiles * kTileBytes;
-    for (int j = 0; j < count; j += kTileCols) {
+  void flag_columns(int first, int count, int k, int steps, uint8_t* flags) const {
+    for (int j = 0; Parts > 1 && steps > 0 && j < count; j += kTileCols) {
       const int width = smaller(count - j, kTileCols);
-      Extent extent;
+      SplitExtent extent;
       for (int step = 0; step < steps; ++step) {
-        SplitFloats x[kStep];
-        const int from = k + step * kStep;
-        if (step % 2 == 0 && j == 0) from_.ask(first, count, from + kSplitAhead, 2 * kStep);
-        from_.columns(first + j, width, from, 2, reinterpret_cast<char*>(x), kTileBytes);
-        char* const at = to + step * (Parts * part) + j / kTileCols * kTileBytes;
-        for (int pair = 0; pair < kTileRows; ++pair) {
-          extent.add(x[2 * pair]), extent.add(x[2 * pair + 1]);
-          if (to) put_pair(x + 2 * pair, at + pair * kTileRowBytes, part);
-        }
+        for_pairs(from_, first + j, width, k + step * kStep,
+                  [&](int, const SplitFloats* x) { extent.add(x[0]), extent.add(x[1]); });
       }
       const SplitWords found = extent.awkward();
-      for (int i = 0; Parts > 1 && i < width; ++i) flags[j + i] |= uint8_t(found[i] & 1);
+      for (int i = 0; i < width; ++i) flags[j + i] |= uint8_t(found[i] & 1);
     }
   }
 
@@ -126,18 +245,6 @@ class SplitSource {
   }
 
  private:
-  // The sizes of elements, as bits, of each lane. Zeros count as the largest of the least.
-  struct Extent {
-    SplitWords least = ~SplitWords{}, most = {};
-    PTO_INLINE void add(SplitFloats x) {
-      const SplitWords size = bit_cast<SplitWords>(x) & 0x7fffffffu;
-      least = lanes::minimum(least, size - 1u), most = lanes::maximum(most, size);
-    }
-    PTO_INLINE SplitWords awkward() const {
-      return SplitWords((least < kSplitLeast - 1) | (most >= kSplitEnd));
-    }
-  };
-
   // Makes each part a float. The rest of three parts has the bits of a bf16.
   static PTO_INLINE void split(SplitFloats x, SplitWords* part) {
     if constexpr (Parts == 1) {
@@ -158,25 +265,6 @@ class SplitSource {
     using Halves = Vec<uint16_t, 2 * kTileCols>;
     return __builtin_shufflevector(bit_cast<Halves>(a), bit_cast<Halves>(b), (2 * I + 1)...);
   }
-  static PTO_INLINE void put_row(const SplitFloats* x, char* to, int64_t part) {
-    SplitWords low[Parts], high[Parts];
-    split(x[0], low), split(x[1], high);
-    PTO_UNROLL
-    for (int s = 0; s < Parts; ++s) {
-      const auto row = upper_halves(typename IndicesTo<2 * kTileCols>::type(), low[s], high[s]);
-      __builtin_memcpy(to + s * part, &row, sizeof row);
-    }
-  }
-  static PTO_INLINE void put_pair(const SplitFloats* x, char* to, int64_t part) {
-    SplitWords even[Parts], odd[Parts];
-    split(x[0], even), split(x[1], odd);
-    PTO_UNROLL
-    for (int s = 0; s < Parts; ++s) {
-      const SplitWords units = even[s] >> 16 | odd[s];
-      __builtin_memcpy(to + s * part, &units, sizeof units);
-    }
-  }
-
   // A sum with 0 would turn -0 into 0.
   static PTO_INLINE SplitFloats added(SplitWords part, SplitFloats rest) {
     const SplitFloats first = bit_cast<SplitFloats>(part);

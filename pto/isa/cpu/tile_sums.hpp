@@ -9,6 +9,8 @@
 //       TileEnds<Way, 2, 2>::end(to);
 //     });
 //
+// Where job.c is of bf16 sums of floats are rounded to it, once.
+//
 // Invariant: writes the sums of the square in job.c, but for rows and columns that are flagged, and
 // nothing else. At the lower and right edges tiles have the sizes of what is left.
 // Thread safety: the tiles are the thread's.
@@ -58,6 +60,38 @@ struct TileEnds {
   }
 };
 
+template <class Sum>
+void read_bias(const pto_matmul_matrix& bias, int col, int count, Sum* added) {
+  const Axis across = cols_of(bias);
+  for (int j = 0; j < count; ++j) added[j] = static_cast<const Sum*>(bias.data)[across.at(col + j)];
+}
+template <class Sum>
+PTO_INLINE void add_row(char* at, const Sum* added, int count) {
+  using Sums = Vec<Sum, kTileCols>;
+  for (; count > 0; count -= kTileCols, at += sizeof(Sums), added += kTileCols) {
+    const size_t bytes = size_t(smaller(count, kTileCols)) * sizeof(Sum);
+    Sums sums = {}, row = {};
+    if (bytes == sizeof sums) {
+      __builtin_memcpy(&sums, at, sizeof sums), __builtin_memcpy(&row, added, sizeof row);
+      sums += row;
+      __builtin_memcpy(at, &sums, sizeof sums);
+    } else {
+      __builtin_memcpy(&sums, at, bytes), __builtin_memcpy(&row, added, bytes);
+      sums += row;
+      __builtin_memcpy(at, &sums, bytes);
+    }
+  }
+}
+
+// Writes part of a row of sums, run by run of columns without flags; flags may be null.
+inline void write_unflagged(const Place& to, const int32_t* sums, int row, int col, int count,
+                            const uint8_t* flags) {
+  for (int j = 0, end = 0; j < count; j = end + 1) {
+    for (end = j; end < count && !(flags && flags[end]);) ++end;
+    if (end > j) to.write(sums + j, row, col + j, end - j);
+  }
+}
+
 template <class Way>
 class TileSums {
   using Sum = typename Way::Sum;
@@ -72,15 +106,15 @@ class TileSums {
   // Flags of all rows and columns: what is flagged keeps what it is. Null: none are.
   const uint8_t *row_flags = nullptr, *col_flags = nullptr;
 
-  // Calls kernel(from, to) with tiles configured for the square. `waits`: the kernel itself finds
-  // flags, so that its sums wait in the copy.
+  // Calls kernel(from, to) with tiles configured for the square.
   template <class Kernel>
-  void make(const Square& s, bool is_first, bool is_last, Kernel kernel, bool waits = false) {
+  void make(const Square& s, bool is_first, bool is_last, Kernel kernel) {
     configure(s.rows, s.cols);
     const Place* const source = !is_first ? &to_ : job_.start.data ? &from_ : nullptr;
     const TilePlace copy = {reinterpret_cast<char*>(copy_[0]), sizeof copy_[0],
                             kTileRows * sizeof copy_[0], kTileRowBytes};
-    const bool goes_direct = !waits && has_tiles(to_) && !has_flags(s);
+    const bool is_rounded = job_.c.type == PTO_MATMUL_BF16;
+    const bool goes_direct = !is_rounded && has_tiles(to_) && !has_flags(s);
     const TilePlace to = goes_direct ? place_of(to_, s) : copy;
     TilePlace from = {};
     if (source && has_tiles(*source)) {
@@ -91,8 +125,12 @@ class TileSums {
     }
     kernel(from, to);
     if (job_.bias.data && is_last) add_bias(to, s);
-    for (int i = 0; !goes_direct && i < s.rows; ++i)
-      if (!row_flags || !row_flags[s.row + i]) write(copy_[i], s.row + i, s);
+    for (int i = 0; is_rounded && i < s.rows; ++i)
+      write_rounded<bfloat16_t>(job_.c, copy_[i], s.row + i, s.col, s.cols);
+    for (int i = 0; !goes_direct && !is_rounded && i < s.rows; ++i)
+      if (!row_flags || !row_flags[s.row + i])
+        write_unflagged(to_, copy_[i], s.row + i, s.col, s.cols,
+                        col_flags ? col_flags + s.col : nullptr);
   }
 
  private:
@@ -123,39 +161,29 @@ class TileSums {
   }
 
   bool has_flags(const Square& s) const {
-    for (int i = 0; row_flags && i < s.rows; ++i)
-      if (row_flags[s.row + i]) return true;
-    for (int j = 0; col_flags && j < s.cols; ++j)
-      if (col_flags[s.col + j]) return true;
-    return false;
+    return has_flag(row_flags, s.row, s.rows) || has_flag(col_flags, s.col, s.cols);
   }
-  // Writes a row of the copy, run by run of columns without flags.
-  void write(const int32_t* sums, int row, const Square& s) const {
-    for (int j = 0, end = 0; j < s.cols; j = end + 1) {
-      for (end = j; end < s.cols && !(col_flags && col_flags[s.col + end]);) ++end;
-      if (end > j) to_.write(sums + j, row, s.col + j, end - j);
+  static bool has_flag(const uint8_t* flags, int first, int count) {
+    if (!flags) return false;
+    uint64_t any = 0;
+    for (; count >= 8; first += 8, count -= 8) {
+      uint64_t eight;
+      __builtin_memcpy(&eight, flags + first, sizeof eight);
+      any |= eight;
     }
+    for (; count > 0; ++first, --count) any |= flags[first];
+    return any != 0;
   }
 
   void add_bias(const TilePlace& to, const Square& s) const {
-    const Axis across = cols_of(job_.bias);
-    const auto* const bias = static_cast<const Sum*>(job_.bias.data);
     Sum added[kSide];
-    for (int j = 0; j < s.cols; ++j) added[j] = bias[across.at(s.col + j)];
+    read_bias(job_.bias, s.col, s.cols, added);
     for (int i = 0; i < s.rows; ++i)
       for (int j = 0; j < s.cols; j += kTileCols) {
         char* const at =
             to.at + i / kTileRows * to.below + i % kTileRows * to.row + (j > 0 ? to.beside : 0);
         add_row(at, added + j, smaller(s.cols - j, kTileCols));
       }
-  }
-  static PTO_INLINE void add_row(char* at, const Sum* added, int count) {
-    for (int j = 0; j < count; ++j) {
-      Sum sum;
-      __builtin_memcpy(&sum, at + j * 4, 4);
-      sum += added[j];
-      __builtin_memcpy(at + j * 4, &sum, 4);
-    }
   }
 
   const pto_matmul_job& job_;

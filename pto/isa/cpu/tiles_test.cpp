@@ -245,6 +245,34 @@ TEST(TileProduct, CrossesItsBlocks) {
   }
 }
 
+TEST(TileProduct, RoundsItsSumsOnceToBf16) {
+  for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{35, 70, 50}, Sizes{9, 1408, 33}}) {
+    Random r{unsigned(sizes.k)};
+    std::vector<bfloat16_t> a(size_t(sizes.m * sizes.k)), b(size_t(sizes.k * sizes.n)),
+        c(size_t(sizes.m * (sizes.n + 3)), bfloat16_t(7.0f));
+    for (auto* all : {&a, &b})
+      for (bfloat16_t& x : *all) x = bfloat16_t(float(r.below(2001) - 1000) / 256);
+    std::vector<float> sums(size_t(sizes.m * sizes.n)), bias(size_t(sizes.n), 0.5f);
+    const auto of = [](auto& data, int type, int row) -> pto_matmul_matrix {
+      return {data.data(), type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, row, 1};
+    };
+    pto_matmul_job job = {};
+    job.rows = sizes.m, job.depth = sizes.k, job.cols = sizes.n;
+    job.a = of(a, PTO_MATMUL_BF16, sizes.k), job.b = of(b, PTO_MATMUL_BF16, sizes.n);
+    job.bias = of(bias, PTO_MATMUL_F32, 0);
+    job.c = of(sums, PTO_MATMUL_F32, sizes.n);
+    ByTiles::run(job);
+    job.c = of(c, PTO_MATMUL_BF16, sizes.n + 3);
+    ByTiles::run(job);
+    for (int i = 0; i < sizes.m; ++i)
+      for (int j = 0; j < sizes.n + 3; ++j) {
+        const float wanted = j < sizes.n ? sums[size_t(i * sizes.n + j)] : 7.0f;
+        ASSERT_EQ(float(c[size_t(i * (sizes.n + 3) + j)]), float(bfloat16_t(wanted)))
+            << sizes << " at " << i << ", " << j;
+      }
+  }
+}
+
 TEST(TileProduct, TakesEveryPairOfExtents) {
   const int step = is_deep() ? 1 : 29;
   for (int i = 0; i <= 70; i += step)
