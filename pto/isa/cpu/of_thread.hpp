@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of instructions: what a thread takes once, at its first use, and keeps; what a scope takes.
+// Memory of instructions: what a thread takes once and keeps, and what a scope takes.
 //
 //     struct Panels { char left[1 << 20]; };
 //     Panels& mine = of_thread<Panels>();   // not cleared
