@@ -201,7 +201,7 @@ def test_notify_and_wait_order_what_bytes_do_not(two, kernels):
 def test_a_wait_refuses_numbers_that_are_no_doubles(two, kernels, value):
     def orch(ctx, args):
         signal = ctx.alloc((1,), "int64")
-        with pytest.raises(pto.InvalidValue, match="compared as a double"):
+        with pytest.raises(pto.errors.InvalidValue, match="compared as a double"):
             pto.comm.wait(ctx, signal, value)
 
     run(two, orch, kernels)

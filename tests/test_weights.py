@@ -171,6 +171,21 @@ def test_layers_of_one_storage_do_not_meet(x):
             assert torch.equal(linear(x, part), torch.ops.pto.matmul(x, part, transpose_b=True))
 
 
+def test_few_rows_read_the_copy_that_many_rows_made():
+    """Alone they may pack a weight or not: where floats are multiplied in parts, no large one."""
+    x, w, before = torch.randn(40, 1024), torch.randn(1100, 1024), packed_bytes()
+    want = torch.ops.pto.matmul(x, w, transpose_b=True)
+    for _ in range(4):
+        assert torch.equal(linear(x[:3], w), want[:3])
+    by_few = packed_bytes() - before
+    for rows in (40, 40, 40, 3, 1, 40):
+        assert torch.equal(linear(x[:rows], w), want[:rows])
+    by_many = packed_bytes() - before
+    assert by_many >= w.numel() * 4 and by_few in (0, by_many)
+    w[7] += 1
+    assert torch.equal(linear(x[:3], w), torch.ops.pto.matmul(x[:3], w, transpose_b=True))
+
+
 def test_a_copy_dies_with_its_weight(x):
     before = packed_bytes()
     w = packed(x, weight())

@@ -108,7 +108,7 @@ def test_the_installed_package_runs_the_readme_example(python, tmp_path):
 def test_the_installed_package_measures_a_product(python, tmp_path):
     command = ("-m", "pto", "bench", "matmul", "16x16x16", "--peers", "NumPy", "--threads", "1")
     out = run(python, *command, cwd=tmp_path)
-    assert "peak (f32)" in out and "x the best peer (NumPy)" in out
+    assert "peak (" in out and "x the best peer (NumPy)" in out
 
 
 def test_the_installed_package_runs_a_program_of_tasks(python, tmp_path):

@@ -102,8 +102,8 @@ std::shared_ptr<const PackedWeight> packed_weight(const WeightPacker& packer,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner);
 
-// Does the same for a matrix and a product of `rows` rows; of too few it packs nothing. `run` runs
-// the operator that packs.
+// Does the same for a matrix and a product of `rows` rows; for too few it packs no large matrix of
+// f32. `run` runs the operator that packs.
 std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_tensor_ref& weight,
                                                   const pto_weight_owner& owner, int64_t rows,

@@ -68,7 +68,7 @@ bool run_pages(const pto_matmul_job& job, int engine) {
 
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job) {
   const int engine = pto::engine_of(*job);
-  if (engine == PTO_MATMUL_AMX) return pto_matmul_avx512_tiles_bytes(job);
+  if (engine == PTO_MATMUL_AMX) return pto_matmul_avx512_tiles_bytes(job) + 32;
   const bool has_bytes = job->a.type == PTO_MATMUL_I8 || job->a.type == PTO_MATMUL_U8;
   if (job->b.type == PTO_MATMUL_I4X2 || (job->b.type == PTO_MATMUL_I8 && !has_bytes)) {
     const int64_t run = job->b.type == PTO_MATMUL_I8 ? 32 : 64;  // matmul_coded.hpp

@@ -137,7 +137,7 @@ enum { PTO_MATMUL_FEW_ROWS = 16 };  // for which f32 is not packed where its par
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job);
 
 // Raised when an engine arranges `packed` in another way; matmul_layout_test.cpp notices.
-enum { PTO_MATMUL_LAYOUT_VERSION = 2 };
+enum { PTO_MATMUL_LAYOUT_VERSION = 3 };
 
 // Returns a number up to 127 for the way in which `packed` is arranged for a job of floats of up to
 // 32 bits, of floats by codes, or of I8 by I8: jobs of one number, depth and cols read what each
@@ -147,7 +147,7 @@ const char* pto_matmul_layout_name(int32_t layout);
 
 // Units of the depth that pass before sums are stored: of the loops for AVX-512, of those of tiles,
 // and of the others.
-enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_TILE_BLOCK = 704, PTO_MATMUL_BLOCK = 512 };
+enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_TILE_BLOCK = 1056, PTO_MATMUL_BLOCK = 512 };
 
 // Returns the largest depth at which c may be of the type of a and b, f16 or bf16, in rows without
 // boxes, and without `start`; 0: at none.

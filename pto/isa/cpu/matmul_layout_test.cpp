@@ -67,9 +67,9 @@ void expect_known(const pto_matmul_job& job) {
 }
 
 // Where it fails: raise PTO_MATMUL_LAYOUT_VERSION, since files hold what older versions packed, and
-// write the digests of the new one. Tiles of AMX have columns at the edge that hold anything.
+// write the digests of the new one. Tiles of AMX are left out: few machines have them.
 TEST(MatmulLayout, a_layout_that_changes_has_another_version) {
-  ASSERT_EQ(PTO_MATMUL_LAYOUT_VERSION, 2);
+  ASSERT_EQ(PTO_MATMUL_LAYOUT_VERSION, 3);
   for (int engine = PTO_MATMUL_PORTABLE; engine < PTO_MATMUL_AMX; ++engine) {
     for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16}) {
       const pto_matmul_job job = job_of(engine, type, PTO_MATMUL_CHAIN);
@@ -87,7 +87,7 @@ TEST(MatmulLayout, jobs_of_one_layout_pack_the_same_bytes) {
       for (int precision = PTO_MATMUL_CHAIN; precision <= PTO_MATMUL_MEDIUM; ++precision) {
         const pto_matmul_job job = job_of(engine, type, precision);
         const int layout = pto_matmul_layout(&job);
-        if (layout == 0 || engine == PTO_MATMUL_AMX) continue;
+        if (layout == 0) continue;
         ASSERT_LE(layout, 127);
         const uint64_t digest = digest_of(job);
         EXPECT_EQ(seen.emplace(layout, digest).first->second, digest)

@@ -3,7 +3,7 @@
 //
 //     struct Panels { char left[1 << 20]; };
 //     Panels& mine = of_thread<Panels>();   // not cleared
-//     const Room<float> row(count);         // row.get() until the end of the scope
+//     const Room<float> row(64);            // row.get() until the end of the scope
 //
 // Errors: where the host has no memory, the running block fails with the bytes that it asked for.
 //

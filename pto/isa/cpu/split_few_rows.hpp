@@ -44,6 +44,7 @@ struct SplitStep {
   SplitSeen* seen;
   int row;
 
+  static constexpr bool multiplies(int) { return true; }
   PTO_INLINE void next() {
     const int64_t pair = IsTurned ? kTileCols : down;
     SplitFloats x[2];
@@ -91,7 +92,7 @@ class SplitFewRows {
 
   // Computes at most kPassBlock times 64 columns.
   void run(int first, int count, uint8_t* col_flags) const {
-    for (SplitSeen& seen : memory_.seen) seen = {};
+    for (int i = 0; i < smaller(count, kPassCols); ++i) memory_.seen[i] = {};
     const int width = kPassCols / tiles_, length = is_turned_ ? steps_ : kPassPiece;
     Piece piece = {0, 0};
     do {
@@ -213,7 +214,7 @@ class SplitFewRows {
       if (step < piece.begin) continue;
       const char* const fixed = fixed_.get() + int64_t{step} * kFixedStep;
       const char* const streamed = memory_.streamed[step % 2];
-      NoSplit none;
+      NoSplit none = {quotient_up(group.count, kTileCols)};
       if (next.from)
         multiply_step<IsTurned, Tiles>(fixed, streamed, next);
       else
@@ -235,7 +236,10 @@ class SplitFewRows {
     }
   }
 
+  // Splits nothing; only some tiles of b hold columns.
   struct NoSplit {
+    int tiles;
+    bool multiplies(int stream) const { return stream < tiles; }
     void next() {}
   };
   template <bool IsTurned, int Streams>
@@ -300,6 +304,7 @@ class SplitFewRows {
   template <bool IsTurned, int Tiles, int I, int Stream, class Split>
   static PTO_INLINE void products(const char* streamed, Split& split) {
     constexpr int kRight = 4 + Stream % 2, kFirst = I * 4 + Stream * Tiles;
+    if (!split.multiplies(Stream)) return;
     Way::template load<kRight>(streamed + Stream * kTileBytes, kTileRowBytes);
     add<IsTurned, Stream, 6, kRight>();
     split_part<kFirst, Tiles>(split);

@@ -6,8 +6,8 @@
 //     a.rows(first, 32, k, steps, to);             // [32][steps][64 bytes]
 //     b.columns(first, 32, k, steps, to, 2048);    // steps 2048 bytes apart, two tiles each
 //
-// Invariant: only elements of the operand are read. Beyond the depth there are zeros; columns of a
-// tile beyond those asked for hold anything, and nothing reads them.
+// Invariant: only elements of the operand are read. Beyond the depth, and beyond the columns, there
+// are zeros, so that what is packed has the same bytes each time.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/matmul_pack.hpp"
@@ -90,9 +90,11 @@ class TileSource {
           pair_across(at(first, k), to);
           continue;
         }
-      for (int i = 0; i < count; i += kTileCols)
-        tile(first + i, smaller(count - i, kTileCols), k,
-             reinterpret_cast<int32_t*>(to + i / kTileCols * kTileBytes));
+      for (int i = 0; i < count; i += kTileCols) {
+        char* const at = to + i / kTileCols * kTileBytes;
+        if (count - i < kTileCols) __builtin_memset(at, 0, kTileBytes);
+        tile(first + i, smaller(count - i, kTileCols), k, reinterpret_cast<int32_t*>(at));
+      }
     }
   }
 

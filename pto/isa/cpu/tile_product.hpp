@@ -23,7 +23,7 @@ namespace matmul {
 
 // Sizes for a second cache of 2 MB, which all CPUs with AMX have: b's part is 1 MB. Each product
 // moves 2 / columns bytes of a and 8 / depth bytes of sums.
-constexpr int kTileBlockSteps = PTO_MATMUL_TILE_BLOCK / kTileCols, kTileBlockPanels = 12;
+constexpr int kTileBlockSteps = PTO_MATMUL_TILE_BLOCK / kTileCols, kTileBlockPairs = 528;
 constexpr int kTileAhead = 4096;  // bytes of packed b, from those read first to those asked for
 
 // The ways to multiply: elements as raw bits, and the type of sums.
@@ -104,7 +104,7 @@ struct TileKernel {
 };
 
 struct TilePanels {
-  char right[kTileBlockPanels * kTileBlockSteps * kPair];
+  char right[kTileBlockPairs * kPair];  // steps x panels
   char left[kTileBlockSteps * kPair];
   char tail[kPair];
   int32_t sums[kSide][kSide];
@@ -135,7 +135,8 @@ class TileProduct {
     const int panels = quotient_up(job_.cols, kSide);
     if (job_.packs) return pack(0, panels, 0, steps_, packed(0, 0), /*is_whole=*/true);
     const int cuts = steps_ > kTileBlockSteps ? quotient_up(steps_, kTileBlockSteps) : 1;
-    const int blocks = quotient_up(panels, kTileBlockPanels);
+    const int blocks =
+        quotient_up(panels, kTileBlockPairs / (steps_ > 0 ? quotient_up(steps_, cuts) : 1));
     for (int block = 0; block < blocks; ++block) {
       const int begin = share(panels, block, blocks), end = share(panels, block + 1, blocks);
       for (int cut = 0; cut < cuts; ++cut) {

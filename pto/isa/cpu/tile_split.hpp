@@ -100,14 +100,20 @@ class SplitSource {
     const int whole = from_.whole_steps(k, steps, kStep);
     for (int i = 0; i < count; ++i) {
       SplitSeen seen;
+      SplitExtent last;
       char* at = to + i * kTileRowBytes;
       for (int step = 0; step < steps; ++step, at += Parts * part) {
-        const SplitUnits units = row(first + i, k + step * kStep, at, part);
-        if (step < whole) seen.add(units);
+        SplitFloats x[2];
+        load(first + i, k + step * kStep, x);
+        const SplitUnits units = put_row(x, at, part);
+        if (step < whole)
+          seen.add(units);
+        else
+          last.add(x[0]), last.add(x[1]);
       }
       if (seen.is_doubtful()) flag_rows(first + i, 1, k, whole, flags + i);
+      if (whole < steps) flag_line(last, flags + i);
     }
-    flag_rows(first, count, k + whole * kStep, steps - whole, flags);
   }
 
   // Splits at most 32 lines to columns of `tiles` tiles a part, where they may be fewer, and flags
@@ -118,6 +124,7 @@ class SplitSource {
     for (int j = 0; j < count; j += kTileCols) {
       const int width = smaller(count - j, kTileCols);
       SplitSeen seen;
+      SplitExtent last;
       char* at = to + j / kTileCols * kTileBytes;
       for (int step = 0; step < steps; ++step, at += Parts * part) {
         const int from = k + step * kStep;
@@ -125,22 +132,13 @@ class SplitSource {
         SplitSeen passed;
         for_pairs(from_, first + j, width, from, [&](int pair, const SplitFloats* x) {
           passed.add(put_pair(x, at + pair * kTileRowBytes, part));
+          if (step >= whole) last.add(x[0]), last.add(x[1]);
         });
         if (step < whole) seen.add(passed);
       }
       if (seen.is_doubtful()) flag_columns(first + j, width, k, whole, flags + j);
+      if (whole < steps) flag_lines(last, width, flags + j);
     }
-    flag_columns(first, count, k + whole * kStep, steps - whole, flags);
-  }
-
-  // Splits 32 elements of a line to a row of tiles; returns the first parts.
-  PTO_INLINE SplitUnits row(int line, int k, char* to, int64_t part) const {
-    SplitFloats x[2];
-    if (const uint32_t* const run = from_.run(line, k, kStep))
-      __builtin_memcpy(x, run, sizeof x);
-    else
-      from_.rows(line, 1, k, 2, reinterpret_cast<char*>(x));
-    return put_row(x, to, part);
   }
 
   // Split two vectors of elements to a row of a tile, of one line or of a pair of 16 lines. Both
@@ -171,27 +169,24 @@ class SplitSource {
   // Flag lines that parts do not stand for: the first reads line by line, the other 16 lines beside
   // each other.
   void flag_rows(int first, int count, int k, int steps, uint8_t* flags) const {
-    for (int i = 0; Parts > 1 && steps > 0 && i < count; ++i) {
+    for (int i = 0; i < count; ++i) {
       SplitExtent extent;
-      for (int at = k; at < k + steps * kStep; at += kTileCols) {
-        SplitFloats x;
-        from_.rows(first + i, 1, at, 1, reinterpret_cast<char*>(&x));
-        extent.add(x);
+      for (int step = 0; step < steps; ++step) {
+        SplitFloats x[2];
+        load(first + i, k + step * kStep, x);
+        extent.add(x[0]), extent.add(x[1]);
       }
-      const SplitWords found = extent.awkward();
-      for (int j = 0; j < kTileCols; ++j) flags[i] |= uint8_t(found[j] & 1);
+      if (steps > 0) flag_line(extent, flags + i);
     }
   }
   void flag_columns(int first, int count, int k, int steps, uint8_t* flags) const {
-    for (int j = 0; Parts > 1 && steps > 0 && j < count; j += kTileCols) {
+    for (int j = 0; j < count; j += kTileCols) {
       const int width = smaller(count - j, kTileCols);
       SplitExtent extent;
-      for (int step = 0; step < steps; ++step) {
+      for (int step = 0; step < steps; ++step)
         for_pairs(from_, first + j, width, k + step * kStep,
                   [&](int, const SplitFloats* x) { extent.add(x[0]), extent.add(x[1]); });
-      }
-      const SplitWords found = extent.awkward();
-      for (int i = 0; i < width; ++i) flags[j + i] |= uint8_t(found[i] & 1);
+      if (steps > 0) flag_lines(extent, width, flags + j);
     }
   }
 
@@ -245,6 +240,22 @@ class SplitSource {
   }
 
  private:
+  void load(int line, int k, SplitFloats* x) const {
+    if (const uint32_t* const run = from_.run(line, k, kStep))
+      __builtin_memcpy(x, run, 2 * sizeof *x);
+    else
+      from_.rows(line, 1, k, 2, reinterpret_cast<char*>(x));
+  }
+
+  static void flag_lines(const SplitExtent& extent, int count, uint8_t* flags) {
+    const SplitWords found = extent.awkward();
+    for (int i = 0; Parts > 1 && i < count; ++i) flags[i] |= uint8_t(found[i] & 1);
+  }
+  static void flag_line(const SplitExtent& extent, uint8_t* flag) {
+    const SplitWords found = extent.awkward();
+    for (int j = 0; Parts > 1 && j < kTileCols; ++j) *flag |= uint8_t(found[j] & 1);
+  }
+
   // Makes each part a float. The rest of three parts has the bits of a bf16.
   static PTO_INLINE void split(SplitFloats x, SplitWords* part) {
     if constexpr (Parts == 1) {
