@@ -164,16 +164,21 @@ PTO_AVX512 void copy_avx512(char* to, const char* from, int64_t bytes) {
   copy_part<64>(to, from, bytes);
 }
 
-// A tile of numbers of both signs, whose bits are as mixed as those of real operands. Zeros take
+// Tiles of numbers of both signs, whose bits are as mixed as those of real operands. Zeros take
 // less power: a CPU multiplies tiles of them faster than it could ever multiply numbers.
 template <bool IsBytes>
-void fill_tile(uint8_t* tile, uint32_t seed) {
-  for (int i = 0; i < 1024; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    const bool is_upper = !IsBytes && i % 2 == 1;  // a bf16 below 2 and above 2^-7
-    tile[i] = is_upper ? uint8_t(((seed >> 24) & 0x83) | 0x3c) : uint8_t(seed >> 24);
+struct Numbers {
+  uint8_t tile[4][1024];
+  Numbers() {
+    uint32_t seed = 1;
+    for (int i = 0; i < 4 * 1024; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      const bool is_upper = !IsBytes && i % 2 == 1;  // a bf16 below 2 and above 2^-7
+      tile[i / 1024][i % 1024] =
+          is_upper ? uint8_t(((seed >> 24) & 0x83) | 0x3c) : uint8_t(seed >> 24);
+    }
   }
-}
+};
 
 // Four tiles of sums, as products have them.
 template <bool IsBytes>
@@ -183,10 +188,9 @@ double tiles(int64_t times) {
   for (int i = 0; i < 8; ++i) config.set(i, 16, 64);
   T::configure(config);
   T::zero<0>(), T::zero<1>(), T::zero<2>(), T::zero<3>();
-  uint8_t numbers[4][1024];
-  for (uint32_t i = 0; i < 4; ++i) fill_tile<IsBytes>(numbers[i], i);
-  T::load<4>(numbers[0], 64), T::load<5>(numbers[1], 64);
-  T::load<6>(numbers[2], 64), T::load<7>(numbers[3], 64);
+  static const Numbers<IsBytes> numbers;
+  T::load<4>(numbers.tile[0], 64), T::load<5>(numbers.tile[1], 64);
+  T::load<6>(numbers.tile[2], 64), T::load<7>(numbers.tile[3], 64);
   for (int64_t i = 0; i < times * kSteps; ++i) {
     if constexpr (IsBytes) {
       T::add_bytes<0, 4, 6, true, true>(), T::add_bytes<1, 4, 7, true, true>();

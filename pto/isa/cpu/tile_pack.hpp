@@ -117,7 +117,8 @@ class TileSource {
     if (lines_.stride == 1 && (lines_.box >= first + count || lines_.box % kTileCols == 0)) {
       for (int unit = 0; unit < kTileRows; ++unit, to += kTileCols)
         across(first, count, k + unit * kPerUnit, to);
-    } else if (kVectorBytes >= 64 && has_whole_tile(first, count, k)) {
+    } else if (kVectorBytes >= 64 && depth_.stride == 1 && count == kTileCols &&
+               plain(first, count, k, kStep)) {
       for (int unit = 0; unit < kTileRows; unit += 4)
         turned(first, k + unit * kPerUnit, to + unit * kTileCols);
     } else if (depth_.stride == 1 && depth_.box % kGroupDepth == 0) {
@@ -132,11 +133,6 @@ class TileSource {
     }
   }
 
-  bool has_whole_tile(int first, int count, int k) const {
-    const int end = k + kTileRows * kPerUnit;
-    return count == kTileCols && lines_.box >= first + count && depth_.stride == 1 &&
-           depth_.box >= end && end <= end_;
-  }
   // Four units of 16 columns whose elements lie together along the depth.
   PTO_INLINE void turned(int first, int k, int32_t* to) const {
     if constexpr (kVectorBytes >= 64) {

@@ -144,26 +144,10 @@ class SplitSource {
   // Split two vectors of elements to a row of a tile, of one line or of a pair of 16 lines. Both
   // return the first parts.
   static PTO_INLINE SplitUnits put_row(const SplitFloats* x, char* to, int64_t part) {
-    SplitWords low[Parts], high[Parts];
-    split(x[0], low), split(x[1], high);
-    SplitUnits row[Parts];
-    PTO_UNROLL
-    for (int s = 0; s < Parts; ++s) {
-      row[s] = upper_halves(typename IndicesTo<2 * kTileCols>::type(), low[s], high[s]);
-      __builtin_memcpy(to + s * part, &row[s], sizeof row[s]);
-    }
-    return row[0];
+    return put<false>(x, to, part);
   }
   static PTO_INLINE SplitUnits put_pair(const SplitFloats* x, char* to, int64_t part) {
-    SplitWords even[Parts], odd[Parts];
-    split(x[0], even), split(x[1], odd);
-    SplitUnits units[Parts];
-    PTO_UNROLL
-    for (int s = 0; s < Parts; ++s) {
-      units[s] = bit_cast<SplitUnits>(even[s] >> 16 | odd[s]);
-      __builtin_memcpy(to + s * part, &units[s], sizeof units[s]);
-    }
-    return units[0];
+    return put<true>(x, to, part);
   }
 
   // Flag lines that parts do not stand for: the first reads line by line, the other 16 lines beside
@@ -254,6 +238,22 @@ class SplitSource {
   static void flag_line(const SplitExtent& extent, uint8_t* flag) {
     const SplitWords found = extent.awkward();
     for (int j = 0; Parts > 1 && j < kTileCols; ++j) *flag |= uint8_t(found[j] & 1);
+  }
+
+  template <bool IsPair>
+  static PTO_INLINE SplitUnits put(const SplitFloats* x, char* to, int64_t part) {
+    SplitWords first[Parts], second[Parts];
+    split(x[0], first), split(x[1], second);
+    SplitUnits row[Parts];
+    PTO_UNROLL
+    for (int s = 0; s < Parts; ++s) {
+      if constexpr (IsPair)
+        row[s] = bit_cast<SplitUnits>(first[s] >> 16 | second[s]);
+      else
+        row[s] = upper_halves(typename IndicesTo<2 * kTileCols>::type(), first[s], second[s]);
+      __builtin_memcpy(to + s * part, &row[s], sizeof row[s]);
+    }
+    return row[0];
   }
 
   // Makes each part a float. The rest of three parts has the bits of a bf16.

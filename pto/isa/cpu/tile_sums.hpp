@@ -125,10 +125,10 @@ class TileSums {
     }
     kernel(from, to);
     if (job_.bias.data && is_last) add_bias(to, s);
-    for (int i = 0; is_rounded && i < s.rows; ++i)
-      write_rounded<bfloat16_t>(job_.c, copy_[i], s.row + i, s.col, s.cols);
-    for (int i = 0; !goes_direct && !is_rounded && i < s.rows; ++i)
-      if (!row_flags || !row_flags[s.row + i])
+    for (int i = 0; !goes_direct && i < s.rows; ++i)
+      if (is_rounded)
+        write_rounded<bfloat16_t>(job_.c, copy_[i], s.row + i, s.col, s.cols);
+      else if (!row_flags || !row_flags[s.row + i])
         write_unflagged(to_, copy_[i], s.row + i, s.col, s.cols,
                         col_flags ? col_flags + s.col : nullptr);
   }
