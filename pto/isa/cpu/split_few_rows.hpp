@@ -98,7 +98,7 @@ class SplitFewRows {
     do {
       piece = {piece.end, smaller(piece.end + length, steps_)};
       for (int col = 0; col < count; col += width) {
-        const Group group = {first + col, smaller(count - col, width), col / width,
+        const Group group = {first + col, smaller(count - col, width), col,
                              first + col + width < job_.cols};
         if (is_turned_)
           tiles_ == 1 ? pass<true, 1>(group, piece, col_flags + col)
@@ -111,11 +111,15 @@ class SplitFewRows {
   }
 
  private:
-  // Columns that pass together, the index-th ones of a block; others follow them.
+  // Columns that pass together, `at` columns from the first of their block; others follow them.
   struct Group {
-    int first, count, index;
+    int first, count, at;
     bool has_next;
   };
+  int32_t* sums_of(const Group& group) const {
+    if (is_turned_) return memory_.sums[0];
+    return memory_.sums[group.at / kPassCols] + group.at % kPassCols;
+  }
   // Steps of the depth.
   struct Piece {
     int begin, end;
@@ -139,7 +143,7 @@ class SplitFewRows {
 
   template <bool IsTurned, int Tiles>
   void pass(const Group& group, const Piece& piece, uint8_t* flags) const {
-    auto* const sums = reinterpret_cast<char*>(memory_.sums[IsTurned ? 0 : group.index]);
+    auto* const sums = reinterpret_cast<char*>(sums_of(group));
     if (piece.begin == 0 && !job_.start.data)
       for_sums<IsTurned, Tiles>([](auto tile, int) { Way::template zero<tile.value>(); });
     if (piece.begin == 0 && job_.start.data) read_start(group);
@@ -174,14 +178,14 @@ class SplitFewRows {
   }
 
   void read_start(const Group& group) const {
-    int32_t* const sums = memory_.sums[is_turned_ ? 0 : group.index];
+    int32_t* const sums = sums_of(group);
     int32_t* const rows = is_turned_ ? memory_.turned : sums;
     for (int i = 0; i < job_.rows; ++i)
       from_.read(rows + i * kPassCols, i, group.first, group.count);
     if (is_turned_) turn(sums, kSide, rows, kPassCols, group.count, job_.rows);
   }
   void write(const Group& group, const uint8_t* flags) const {
-    int32_t* const sums = memory_.sums[is_turned_ ? 0 : group.index];
+    int32_t* const sums = sums_of(group);
     int32_t* const rows = is_turned_ ? memory_.turned : sums;
     if (is_turned_) turn(rows, kPassCols, sums, kSide, job_.rows, group.count);
     float bias[kPassCols];
@@ -258,7 +262,7 @@ class SplitFewRows {
             down,
             group.has_next || step + kPassAhead < piece.end ? ahead : 0,
             memory_.streamed[step % 2],
-            memory_.seen + (IsTurned ? 0 : group.index * Streams),
+            memory_.seen + (IsTurned ? 0 : group.at / kTileCols),
             0};
   }
 
@@ -267,7 +271,7 @@ class SplitFewRows {
   void look_again(const Group& group, uint8_t* flags) const {
     constexpr int kWidth = IsTurned ? 1 : kTileCols;
     for (int at = 0; at < group.count; at += kWidth) {
-      SplitSeen& seen = memory_.seen[IsTurned ? at : group.index * Streams + at / kWidth];
+      SplitSeen& seen = memory_.seen[IsTurned ? at : (group.at + at) / kWidth];
       if (!seen.is_doubtful()) continue;
       if (IsTurned)
         b_.flag_rows(group.first + at, 1, 0, whole_, flags + at);

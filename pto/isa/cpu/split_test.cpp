@@ -232,35 +232,39 @@ TEST(SplitProduct, TransposedHasTheSameBits) {
   }
 }
 
-// Across pieces of the depth and groups of columns, of which some lines are flagged.
+// Across pieces of the depth, groups and blocks of columns, of which some lines are flagged.
 TEST(SplitProduct, FewRowsHaveTheBitsThatTheyHaveAmongMany) {
-  Random r{7};
-  Dense p({40, 610, 150});
-  for (float& x : p.a) x = gauss(r);
-  for (float& x : p.b) x = gauss(r);
-  const auto b_at = [&](int k, int j) -> float& { return p.b[size_t(k * 150 + j)]; };
-  b_at(300, 5) = 1e-30f, b_at(10, 70) = -1e30f, b_at(400, 100) = INFINITY, b_at(20, 140) = NAN;
-  p.a[2 * 610 + 7] = 1e-30f;
-  std::vector<float> weight(p.b.size());
-  for (int k = 0; k < 610; ++k)
-    for (int j = 0; j < 150; ++j) weight[size_t(j * 610 + k)] = b_at(k, j);
-  for (const int precision : kPrecisions)
-    for (const bool is_weight : {false, true}) {
-      pto_matmul_job job = p.job(precision);
-      if (is_weight) job.b = Dense::matrix(weight, 1, 610);
-      run(job);
-      const std::vector<float> among_many = p.c;
-      for (const int rows : {1, 16, 19, 32}) {
-        job.rows = rows;
-        std::fill(p.c.begin(), p.c.end(), 7.0f);
+  for (const Sizes& sizes : {Sizes{40, 610, 150}, Sizes{35, 290, 768}}) {
+    Random r{7};
+    Dense p(sizes);
+    for (float& x : p.a) x = gauss(r);
+    for (float& x : p.b) x = gauss(r);
+    const auto b_at = [&](int k, int j) -> float& { return p.b[size_t(k * sizes.n + j)]; };
+    b_at(280, 5) = 1e-30f, b_at(10, 70) = -1e30f, b_at(270, 100) = INFINITY, b_at(20, 140) = NAN;
+    for (int k = 0; k < sizes.k; ++k) b_at(k, 40) *= 0x1p-40f;
+    b_at(77, 40) = 1e-30f;
+    p.a[size_t(2 * sizes.k + 7)] = 1e-30f;
+    std::vector<float> weight(p.b.size());
+    for (int k = 0; k < sizes.k; ++k)
+      for (int j = 0; j < sizes.n; ++j) weight[size_t(j * sizes.k + k)] = b_at(k, j);
+    for (const int precision : kPrecisions)
+      for (const bool is_weight : {false, true}) {
+        pto_matmul_job job = p.job(precision);
+        if (is_weight) job.b = Dense::matrix(weight, 1, sizes.k);
         run(job);
-        for (size_t i = 0; i < size_t(rows) * 150; ++i) {
-          if (p.c[i] != p.c[i] && among_many[i] != among_many[i]) continue;
-          ASSERT_EQ(bit_cast<uint32_t>(p.c[i]), bit_cast<uint32_t>(among_many[i]))
-              << rows << " rows, place " << i << ", precision " << precision << is_weight;
+        const std::vector<float> among_many = p.c;
+        for (const int rows : {1, 16, 19, 32}) {
+          job.rows = rows;
+          std::fill(p.c.begin(), p.c.end(), 7.0f);
+          run(job);
+          for (size_t i = 0; i < size_t(rows * sizes.n); ++i) {
+            if (p.c[i] != p.c[i] && among_many[i] != among_many[i]) continue;
+            ASSERT_EQ(bit_cast<uint32_t>(p.c[i]), bit_cast<uint32_t>(among_many[i]))
+                << rows << " rows, place " << i << ", precision " << precision << is_weight;
+          }
         }
       }
-    }
+  }
 }
 
 // Where the sums start in c itself, what is flagged is still added once.
