@@ -193,7 +193,7 @@ class SplitFewRows {
     for (int i = 0; i < job_.rows; ++i) {
       int32_t* const row = rows + i * kPassCols;
       if (row_flags_[i]) continue;
-      if (job_.bias.data) add_row(reinterpret_cast<char*>(row), bias, group.count);
+      if (job_.bias.data) add_row(row, bias, group.count);
       write_unflagged(to_, row, i, group.first, group.count, flags);
     }
   }

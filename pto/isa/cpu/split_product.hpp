@@ -52,7 +52,7 @@ struct SplitPanels {
   static constexpr int kParts = 3, kLeftTiles = kSplitSteps * kSplitRows / kTileRows;
   char left[kLeftTiles * kParts * kTileBytes];
   char right[kSplitPanels * kSplitSteps * kParts * kPair];
-  int32_t sums[kSide][kSide];  // or a row of a, of kSplitSteps
+  SumCopies sums;  // or a row of a, of kSplitSteps
   uint8_t row_flags[kSplitFlags], col_flags[kSplitPanels * kSide];
 };
 
@@ -108,13 +108,16 @@ struct SplitKernel {
     (term<I>(at, in.a_part, in.b_part), ...);
   }
 
-  static void run(const SplitOperands& in, const TilePlace& from, const TilePlace& to) {
+  static void run(const SplitOperands& in, const TilePlace& from, const TilePlace& to,
+                  TileSums<Way>& sums) {
     Ends::begin(from);
+    const bool has_copy = sums.has_copy();
     const int64_t a_step = Terms::kParts * in.a_part, b_step = Terms::kParts * in.b_part;
     for (int s = 0; s < in.steps; ++s) {
       const char *const a = in.a + s * a_step, *const b = in.b + s * b_step;
       step(typename IndicesTo<Terms::kTerms>::type(),
            {a, b, a + a_step, b + (in.ahead ? in.ahead : b_step)}, in);
+      if (has_copy) sums.write_some();
     }
     Ends::end(to);
   }
@@ -151,7 +154,7 @@ class SplitProduct {
         reads_packed_(job.packed != nullptr),
         has_few_rows_(!reads_packed_ && job.rows <= kSide),
         panels_(of_thread<SplitPanels>()),
-        sums_(job, panels_.sums) {}
+        sums_(job, panels_.sums, /*copies_lines=*/job.rows > kTileRows && job.depth > 0) {}
 
   void run() {
     if (job_.packs) return pack();
@@ -226,7 +229,7 @@ class SplitProduct {
     choose_flags(begin);
     for (int p = begin; cuts_ > 1 && !reads_packed_ && p < end; ++p)
       b_.flag_columns(p * kSide, cols_of_panel(p), 0, steps_, flags_ + p * kSide);
-    sums_.row_flags = panels_.row_flags, sums_.col_flags = flags_;
+    sums_.flags = {panels_.row_flags, flags_};
     for (int cut = 0; cut < cuts_; ++cut) {
       const int first = share(steps_, cut, cuts_);
       run_cut({begin, end, first, share(steps_, cut + 1, cuts_) - first});
@@ -248,6 +251,7 @@ class SplitProduct {
         for (int i = row; i < end; i += kSide)
           multiply(block, p, {i, smaller(end - i, kSide), p * kSide, cols_of_panel(p)}, i - row);
     }
+    sums_.finish();
   }
   char* left(const Block& block, int row) const {
     return panels_.left + int64_t(row / kSide) * block.steps * kParts * kPair;
@@ -270,7 +274,7 @@ class SplitProduct {
       in.b = block_panel(block, p), in.b_part = block_tiles(p) * kTileBytes;
     }
     sums_.make(s, is_first, is_last,
-               [&](const TilePlace& from, const TilePlace& to) { kernel(in, from, to); });
+               [&](const TilePlace& from, const TilePlace& to) { kernel(in, from, to, sums_); });
   }
 
   static auto kernel_of(const Square& s) {
@@ -323,7 +327,7 @@ class SplitProduct {
       }
       pto_matmul_matrix a = moved(job_.a, row, k);
       if (kRounds) {
-        auto* const rounded = reinterpret_cast<float*>(panels_.sums[0]);
+        auto* const rounded = reinterpret_cast<float*>(panels_.sums);
         a_.round(row, k, quotient_up(depth, Source::kStep), rounded);
         a = matrix_of(rounded), end = row + 1;
       }

@@ -107,7 +107,7 @@ struct TilePanels {
   char right[kTileBlockPairs * kPair];  // steps x panels
   char left[kTileBlockSteps * kPair];
   char tail[kPair];
-  int32_t sums[kSide][kSide];
+  SumCopies sums;
 };
 
 inline int64_t tile_packed_bytes(int element_bytes, int depth, int cols) {
@@ -193,6 +193,7 @@ class TileProduct {
         run_tiles(block, in, row, rows, p * kSide, smaller(job_.cols - p * kSide, kSide));
       }
     }
+    sums_.finish();
   }
 
   // The rows of a: where they lie, but for a last step that is not whole; or copied.
