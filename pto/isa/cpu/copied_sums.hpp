@@ -159,12 +159,14 @@ class CopiedSums {
   }
   void write_tile(const int32_t* sums, const Sum* bias, int rows, int cols, char* at) const {
     const int64_t step = lines_.row;
-    if (cols >= kTileCols)
-      for (int i = 0; i < rows; ++i, sums += kSide, at += step)
-        lanes::store<kTileCols>(reinterpret_cast<Sum*>(at), added_line(sums, bias));
-    else
-      for (int i = 0; i < rows; ++i, sums += kSide, at += step)
-        lanes::store_part<kTileCols>(reinterpret_cast<Sum*>(at), added_line(sums, bias), cols);
+    const size_t bytes = size_t(smaller(cols, kTileCols)) * sizeof(Sum);
+    for (int i = 0; i < rows; ++i, sums += kSide, at += step) {
+      const Vec<Sum, kTileCols> line = added_line(sums, bias);
+      if (bytes == sizeof line)
+        __builtin_memcpy(at, &line, sizeof line);
+      else
+        __builtin_memcpy(at, &line, bytes);
+    }
   }
 
   const pto_matmul_job& job_;
