@@ -2,7 +2,8 @@
 """Writes what type checkers read in place of names that load at their first use.
 
 pto/__init__.pyi has every name of `pto` with the module that defines it; pto/ops/__init__.pyi has
-the operators as functions, from their schemas; pto/torch.pyi and its siblings are the adapters.
+the operators as functions, from their schemas, and so has pto/models/__init__.pyi; pto/torch.pyi
+and its siblings are the adapters, which have the user's operators too.
 `./dev docs` runs it. Python itself says the same: inspect.signature(pto.ops.gelu).
 """
 
@@ -82,11 +83,11 @@ def definition(name: str, operator: Any) -> str:
     return "\n".join([head, *lines])
 
 
-def ops() -> str:
-    """The stub of pto.ops."""
+def operators(module: Any) -> str:
+    """The stub of a module of operators."""
     parts = []
-    for name in pto.ops.__all__:
-        operator = getattr(pto.ops, name)
+    for name in module.__all__:
+        operator = getattr(module, name)
         parts.append(definition(name, operator))
         if operator.in_place is not None:
             parts.append(definition(f"{name}_", operator.in_place))
@@ -162,11 +163,14 @@ def facade() -> str:
 
 def files() -> dict[Path, str]:
     """The text of each stub."""
-    texts = {PTO / "ops/__init__.pyi": ops(), PTO / "__init__.pyi": facade(),
-             PTO / "language/tensor.pyi": tensor()}  # fmt: skip
+    texts = {PTO / "__init__.pyi": facade(), PTO / "language/tensor.pyi": tensor()}
+    for module in (pto.ops, pto.models):
+        texts[Path(module.__file__).with_suffix(".pyi")] = operators(module)
     for name in ADAPTERS:
-        text = f"{LICENCE}from pto.adapters.{name} import *  # noqa: F403\n"
-        texts[PTO / f"{name}.pyi"] = text
+        text = f"from pto.adapters.{name} import *  # noqa: F403\n"
+        if name != "onnxruntime":  # whose operators are nodes of a model
+            text = f"from typing import Any\n{text}def __getattr__(name: str) -> Any: ...\n"
+        texts[PTO / f"{name}.pyi"] = LICENCE + text
     return {path: formatted(path, text) for path, text in texts.items()}
 
 

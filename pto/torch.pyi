@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 from pto.adapters.torch import *  # noqa: F403
+
+def __getattr__(name: str) -> Any: ...

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The prologs, the indexer and the attention of DeepSeek V3.2."""
 
+from typing import Any
+
 import torch
 
 from bench.model_formulas.paged import paged
@@ -277,12 +279,12 @@ def decode_float_arguments(lengths, s1, dtype, eighth=True):
     return [*convert[0], *given[23:26], *convert[1]]
 
 
-def projected(out, w_uv, w_o):
+def projected(out: torch.Tensor, w_uv: torch.Tensor, w_o: torch.Tensor) -> torch.Tensor:
     """The values of each head, then what they add to the layer's input."""
     return torch.bmm(out.transpose(0, 1), w_uv).transpose(0, 1).flatten(1) @ w_o
 
 
-def decode_step_float(ops, given, scale, k):
+def decode_step_float(ops: Any, given: list[torch.Tensor], scale: float, k: int) -> Any:
     """The results of mla_decode_step_float, before its projections, by four operators."""
     *q, q_norm = ops.mla_prolog_float(*given[:9], *given[14:16], given[17])
     keys = ops.indexer_prolog_float(given[0], q_norm, *given[9:14], *given[7:9], *given[16:18])

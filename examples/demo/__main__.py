@@ -15,7 +15,9 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 START = time.perf_counter()
 BUILD = Path(__file__).parents[2] / "build"
@@ -41,7 +43,7 @@ def progress(text: str) -> None:
     say(f"[{time.perf_counter() - START:5.1f} s] {text}")
 
 
-def show_neighbours(sentences: list[str], embeddings) -> None:
+def show_neighbours(sentences: list[str], embeddings: torch.Tensor) -> None:
     """The two nearest sentences of those that contain QUERIES."""
     chosen = [next(i for i, s in enumerate(sentences) if q in s) for q in QUERIES]
     say("\nNearest sentences by the PTO embeddings (cosine):")
@@ -51,12 +53,15 @@ def show_neighbours(sentences: list[str], embeddings) -> None:
             say(f"      {cosine:.2f}  {sentences[index][:88]}")
 
 
-def modes_of(model, runtime) -> list[measure.Mode]:
+def modes_of(
+    model: torch.nn.Module, runtime: onnx_runtime.OnnxRuntime | None
+) -> list[measure.Mode]:
     """f32, bf16, int8."""
     halved = copy.deepcopy(model).bfloat16()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch moves its quantisation to a package of its own
-        quantised = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear})
+        quantize: Callable[..., torch.nn.Module] = torch.ao.quantization.quantize_dynamic
+        quantised = quantize(model, {torch.nn.Linear})
     return [
         measure.Mode("f32", model, model, runtime),
         measure.Mode("bf16", halved, halved),
@@ -67,7 +72,9 @@ def modes_of(model, runtime) -> list[measure.Mode]:
     ]  # fmt: skip
 
 
-def embed_all(modes: list[measure.Mode], tokenizer, sentences: list[str]) -> dict:
+def embed_all(
+    modes: list[measure.Mode], tokenizer: Callable[..., Any], sentences: list[str]
+) -> dict[str, torch.Tensor]:
     """Embeds all sentences by every model: name -> embeddings; the first is PyTorch in f32."""
     found, example = {}, make_batch(tokenizer, sentences, *measure.PROFILED)
     for mode in modes:
@@ -82,7 +89,7 @@ def embed_all(modes: list[measure.Mode], tokenizer, sentences: list[str]) -> dic
     return found
 
 
-def show_accuracy(found: dict) -> list[measure.Accuracy]:
+def show_accuracy(found: dict[str, torch.Tensor]) -> list[measure.Accuracy]:
     """Prints how near the embeddings are to those of plain PyTorch."""
     right = found["PyTorch f32"]
     rows = [measure.Accuracy.of(n, e, right) for n, e in found.items() if e is not right]
@@ -109,7 +116,11 @@ def show_row(row: measure.Row) -> None:
 
 
 def measure_rows(
-    mode: measure.Mode, tokenizer, sentences: list[str], chosen: list, budget_s: float
+    mode: measure.Mode,
+    tokenizer: Callable[..., Any],
+    sentences: list[str],
+    chosen: list[tuple[int, int, int]],
+    budget_s: float,
 ) -> list[measure.Row]:
     """The table of a mode, a line as soon as it is measured; slow rows only in f32."""
     say(f"\n{mode.name}: sentences per second; a ratio is PTO over the best without it")
@@ -153,7 +164,7 @@ def packed_mb() -> float:
     return pto.memory()["packed_weights"] / 1e6
 
 
-def explain(model, tokens) -> None:
+def explain(model: torch.nn.Module, tokens: dict[str, torch.Tensor]) -> None:
     """Shows where the time goes."""
     batch, length = measure.PROFILED
     say(f"\nShares of the time of a batch of {batch} x {length}, 2 threads")

@@ -14,6 +14,7 @@ import io
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,28 +33,33 @@ class LastHidden(torch.nn.Module):
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask)
+        hidden: torch.Tensor = output.last_hidden_state
+        return hidden
 
 
 def with_our_nodes(model: torch.nn.Module, tokens: dict[str, torch.Tensor]) -> bytes:
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
     table = pto.onnxruntime.translation_table()
     with PtoSteps(model):
-        program = torch.onnx.export(
+        program: Any = torch.onnx.export(
             LastHidden(model), (), kwargs=tokens, dynamic_shapes=dict.fromkeys(tokens, sizes),
             dynamo=True, verbose=False, custom_translation_table=table,
         )  # fmt: skip
-    return program.model_proto.SerializeToString()
+    serialised: bytes = program.model_proto.SerializeToString()
+    return serialised
 
 
 def of_the_standard(model: torch.nn.Module, tokens: dict[str, torch.Tensor]) -> bytes:
-    file, sizes = io.BytesIO(), {0: "batch", 1: "length"}
+    file: Any = io.BytesIO()
+    sizes = {0: "batch", 1: "length"}
     torch.onnx.export(
         LastHidden(model).eval(), tuple(tokens.values()), file, dynamo=False, opset_version=20,
         input_names=list(tokens), output_names=["hidden"],
         dynamic_axes=dict.fromkeys([*tokens, "hidden"], sizes),
     )  # fmt: skip
-    return file.getvalue()
+    written: bytes = file.getvalue()
+    return written
 
 
 def exported(model: torch.nn.Module, tokens: dict[str, torch.Tensor], fused: bool) -> bytes:

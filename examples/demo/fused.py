@@ -14,54 +14,83 @@ Invariants: the numbers of the model stay; the classes of modules change, and ar
 end.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
 
+Classes = Mapping[type[torch.nn.Module], type[torch.nn.Module]]
+
 
 class _FusedEmbeddings(BertEmbeddings):
     """layernorm(words + types + positions), for token ids without past or given positions."""
 
-    def forward(self, input_ids=None, token_type_ids=None, **others):
+    position_ids: torch.Tensor
+
+    def forward(
+        self, input_ids: Any = None, token_type_ids: Any = None, *others: Any, **more: Any
+    ) -> torch.Tensor:
         norm, places = self.LayerNorm, self.position_ids[:, : input_ids.shape[1]]
         tokens = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)
         places = self.position_embeddings(places).expand_as(tokens)
-        return torch.ops.pto.add_layer_norm(tokens, places, norm.weight, norm.bias, norm.eps)
+        summed: torch.Tensor = torch.ops.pto.add_layer_norm(
+            tokens, places, norm.weight, norm.bias, norm.eps
+        )
+        return summed
 
 
 class FusedLayer(BertLayer):
     """Attention and feed-forward, each with its residual and LayerNorm, of an encoder."""
 
-    def forward(self, hidden_states, attention_mask=None, *others, **more):
+    def forward(
+        self, hidden_states: torch.Tensor, attention_mask: Any = None, *others: Any, **more: Any
+    ) -> tuple[torch.Tensor]:
+        own: Any = self.attention.self
         middle = self.intermediate.dense
-        joined = self.linear(hidden_states, *self.attention.self.joined)
+        joined = self.linear(hidden_states, *own.joined)
         seen = self.attend(joined, attention_mask)
         attended = self.normalised_sum(self.attention.output, seen, hidden_states)
         wide = self.linear(attended, middle.weight, middle.bias, activation="gelu")
         return (self.normalised_sum(self.output, wide, attended),)
 
-    def attend(self, joined, mask=None, lengths=None):
+    def attend(self, joined: Any, mask: Any, /) -> torch.Tensor:
+        return self.attend_in_batch(joined, mask)
+
+    def attend_in_batch(
+        self, joined: Any, mask: Any = None, lengths: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Attention among queries, keys and values [batch, length, 3 * width]."""
         own = self.attention.self
         q, k, v = joined.unflatten(-1, (3, own.num_attention_heads, -1)).unbind(2)
-        return torch.ops.pto.attention(q, k, v, mask, lengths, layout="LHD").flatten(2)
+        seen: torch.Tensor = torch.ops.pto.attention(q, k, v, mask, lengths, layout="LHD")
+        return seen.flatten(2)
 
-    def normalised_sum(self, module, x, residual):
+    def normalised_sum(self, module: Any, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """layernorm(linear(x) + bias + residual)."""
         dense, norm = module.dense, module.LayerNorm
-        return torch.ops.pto.bias_add_layer_norm(
+        summed: torch.Tensor = torch.ops.pto.bias_add_layer_norm(
             self.linear(x, dense.weight), dense.bias, residual, norm.weight, norm.bias, norm.eps
         )
+        return summed
 
-    def linear(self, x, weight, bias=None, activation="none"):
-        return torch.ops.pto.linear(x, weight, bias, activation=activation)
+    def linear(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        activation: str = "none",
+    ) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.pto.linear(x, weight, bias, activation=activation)
+        return result
 
 
-REPLACED = {BertLayer: FusedLayer, BertEmbeddings: _FusedEmbeddings}
+REPLACED: Classes = {BertLayer: FusedLayer, BertEmbeddings: _FusedEmbeddings}
 
 
-def _join(attention):
+def _join(attention: Any) -> None:
     """Makes queries, keys and values one product: their weights become views of one matrix, their
     biases of one vector, both kept in `joined`. Tensors made in inference mode count no changes,
     so a product could not trust a packed copy of them: hence outside of it."""
@@ -80,16 +109,16 @@ def _join(attention):
 class PtoSteps:
     """A context in which the model's modules have the classes of `replaced`; enter it often."""
 
-    def __init__(self, model, replaced=REPLACED):
+    def __init__(self, model: torch.nn.Module, replaced: Classes = REPLACED) -> None:
         found = [(m, type(m)) for m in model.modules() if type(m) in replaced]
         self._modules = [(m, original, replaced[original]) for m, original in found]
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         for module, _, fused in self._modules:
             module.__class__ = fused
             if isinstance(module, FusedLayer):
                 _join(module.attention.self)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         for module, original, _ in self._modules:
             module.__class__ = original

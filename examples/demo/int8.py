@@ -9,14 +9,16 @@ numbers are rotated before, weights alike: some channels of this model are twent
 the others, and left as they are they would take the bits of all (QuaRot, arXiv:2404.00456).
 """
 
+from typing import Any
+
 import torch
 from transformers.models.bert.modeling_bert import BertLayer
 
-from examples.demo.fused import REPLACED, FusedLayer
+from examples.demo.fused import REPLACED, Classes, FusedLayer
 from examples.demo.unpadded import UNPADDED, UnpaddedLayer
 
 
-def _quantised(weight):
+def _quantised(weight: torch.Tensor) -> tuple[Any, ...]:
     rotation = next(n for n in (128, 64, 32, 16, 0) if n == 0 or weight.shape[1] % n == 0)
     with torch.inference_mode(False):  # else a packed copy of it could not be trusted
         return *torch.ops.pto.quantize_rows(weight.detach(), rotation=rotation), rotation
@@ -25,13 +27,22 @@ def _quantised(weight):
 class _WithBytes:
     """Linear layers by products of bytes; weights do not change once they were seen."""
 
-    def linear(self, x, weight, bias=None, activation="none"):
+    def linear(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        activation: str = "none",
+    ) -> torch.Tensor:
         seen = self.__dict__.setdefault("seen_weights", {})
         if id(weight) not in seen:
             seen[id(weight)] = weight, _quantised(weight)
         weight, scale, rotation = seen[id(weight)][1]
         x, row_scale = torch.ops.pto.quantize_rows(x, rotation=rotation)
-        return torch.ops.pto.scaled_matmul(x, weight, row_scale, scale, bias, activation=activation)
+        result: torch.Tensor = torch.ops.pto.scaled_matmul(
+            x, weight, row_scale, scale, bias, activation=activation
+        )
+        return result
 
 
 class _Int8Layer(_WithBytes, FusedLayer):
@@ -42,5 +53,5 @@ class _UnpaddedInt8Layer(_WithBytes, UnpaddedLayer):
     pass
 
 
-INT8 = {**REPLACED, BertLayer: _Int8Layer}
-UNPADDED_INT8 = {**UNPADDED, BertLayer: _UnpaddedInt8Layer}
+INT8: Classes = {**REPLACED, BertLayer: _Int8Layer}
+UNPADDED_INT8: Classes = {**UNPADDED, BertLayer: _UnpaddedInt8Layer}

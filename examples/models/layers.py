@@ -6,8 +6,11 @@ there is one, and else makes its own; `ops` are Ours, or Plain, the same in plai
 """
 
 from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from bench import model_formulas as formulas
 from examples.models.pages import Pages
@@ -36,7 +39,7 @@ class DeepseekSizes:
     routed_scaling_factor: float = 2.5
     rope_theta = 10000.0
 
-    def small(self):
+    def small(self) -> "DeepseekSizes":
         return replace(
             self, hidden_size=256, num_attention_heads=8, q_lora_rank=64, kv_lora_rank=64,
             qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, index_n_heads=8,
@@ -55,7 +58,7 @@ class Qwen3Sizes:
     num_experts_per_tok: int = 8
     rope_theta = 1e6
 
-    def small(self):
+    def small(self) -> "Qwen3Sizes":
         return replace(
             self, hidden_size=256, num_attention_heads=8, num_key_value_heads=2, head_dim=32,
             num_experts=16, moe_intermediate_size=64,
@@ -72,31 +75,36 @@ class Ours:
 
 
 class Plain:
-    linear = torch.nn.functional.linear
+    linear = staticmethod(torch.nn.functional.linear)
     qwen3_attention = staticmethod(formulas.qwen3_attention)
     topk_gate = staticmethod(formulas.topk_gate)
     moe = staticmethod(formulas.moe)
     moe_experts = staticmethod(formulas.moe_experts)
 
     @staticmethod
-    def mla_decode_step_float(x, *, w_uv, w_o, scale, k, **given):
-        names = [a.name for a in models.mla_decode_step_float.tensors][1:-2]
+    def mla_decode_step_float(
+        x: Tensor, *, w_uv: Tensor, w_o: Tensor, scale: float, k: int, **given: Tensor
+    ) -> Tensor:
+        names = [*signature(models.mla_decode_step_float).parameters][1:-5]
         ordered = [x, *(given[name] for name in names)]
         out = formulas.decode_step_float(formulas, ordered, scale, k)
         return formulas.projected(out, w_uv, w_o)
 
 
-def random(*shape):
+Operators = type[Ours] | type[Plain]
+
+
+def random(*shape: int) -> Tensor:
     """bf16, [..., in, out]: numbers that keep the size of what is multiplied by them."""
     return torch.empty(shape, dtype=BF16).normal_(0, shape[-2] ** -0.5)
 
 
-def normed(x, gamma):
+def normed(x: Tensor, gamma: Tensor) -> Tensor:
     """RMSNorm in f32."""
     return torch.nn.functional.rms_norm(x.float(), gamma.shape, gamma.float(), 1e-6).to(x.dtype)
 
 
-def angles(sizes, width, place):
+def angles(sizes: DeepseekSizes | Qwen3Sizes, width: int, place: int) -> tuple[Tensor, Tensor]:
     """(cos, sin) bf16 [1, width] of a token at this place of its sequence."""
     turns = place * sizes.rope_theta ** (-torch.arange(0, width, 2) / width)
     both = torch.cat([turns, turns])[None]
@@ -106,7 +114,7 @@ def angles(sizes, width, place):
 class Deepseek:
     """Attention over selected keys, then the experts of a gate and a shared one."""
 
-    def __init__(self, sizes: DeepseekSizes, weights: dict | None = None):
+    def __init__(self, sizes: DeepseekSizes, weights: dict[str, Any] | None = None) -> None:
         self.sizes, self.width = sizes, sizes.qk_rope_head_dim
         self.weights = weights or self.random_weights()
         s = sizes
@@ -114,7 +122,7 @@ class Deepseek:
                      "k_cache": (1, s.index_head_dim)}  # fmt: skip
         self.scale = (s.qk_nope_head_dim + s.qk_rope_head_dim) ** -0.5
 
-    def random_weights(self) -> dict:
+    def random_weights(self) -> dict[str, Any]:
         s = self.sizes
         heads, nope, hidden, experts = (
             s.num_attention_heads, s.qk_nope_head_dim, s.hidden_size, s.n_routed_experts,
@@ -140,7 +148,9 @@ class Deepseek:
                         random(experts + 1, s.moe_intermediate_size, hidden)),
         }  # fmt: skip
 
-    def decode(self, ops, pages: Pages, x, turn):
+    def decode(
+        self, ops: Operators, pages: Pages, x: Tensor, turn: tuple[Tensor, Tensor]
+    ) -> Tensor:
         """The layer's output for a new token [b, hidden] of each sequence."""
         s, w, b = self.sizes, self.weights, len(x)
         slots, lengths = pages.next(1)
@@ -151,26 +161,28 @@ class Deepseek:
             normed(x, w["norms"][0]), **given, scale=self.scale, k=s.index_topk
         )
         rest = normed(x, w["norms"][1])
+        gate, bias = w["gate"]
         weights, indices = ops.topk_gate(
-            rest, *w["gate"], k=s.num_experts_per_tok, groups=s.n_group,
+            rest, gate, bias, k=s.num_experts_per_tok, groups=s.n_group,
             best_groups=s.topk_group, scale=s.routed_scaling_factor,
         )  # fmt: skip
         shared = len(w["experts"][0]) - 1  # every token takes the last expert too
         weights = torch.cat([weights, torch.ones(b, 1)], 1)
         indices = torch.cat([indices, torch.full((b, 1), shared)], 1)
-        return x + ops.moe_experts(rest, weights, indices, *w["experts"])
+        x = x + ops.moe_experts(rest, weights, indices, *w["experts"])
+        return x
 
 
 class Qwen3:
     """Attention with grouped heads, then the experts of a softmax."""
 
-    def __init__(self, sizes: Qwen3Sizes, weights: dict | None = None):
+    def __init__(self, sizes: Qwen3Sizes, weights: dict[str, Any] | None = None) -> None:
         self.sizes, self.width = sizes, sizes.head_dim
         self.weights = weights or self.random_weights()
         row = (sizes.num_key_value_heads, sizes.head_dim)
         self.rows = {"keys": row, "values": row}
 
-    def random_weights(self) -> dict:
+    def random_weights(self) -> dict[str, Any]:
         s = self.sizes
         heads, inner = s.num_attention_heads * s.head_dim, s.moe_intermediate_size
         rows = [heads, s.num_key_value_heads * s.head_dim, s.num_key_value_heads * s.head_dim]
@@ -184,17 +196,20 @@ class Qwen3:
                         random(s.num_experts, inner, s.hidden_size)),
         }  # fmt: skip
 
-    def decode(self, ops, pages: Pages, x, turn):
+    def decode(
+        self, ops: Operators, pages: Pages, x: Tensor, turn: tuple[Tensor, Tensor]
+    ) -> Tensor:
         """The layer's output for a new token [b, hidden] of each sequence."""
         w, b = self.weights, len(x)
         slots, lengths = pages.next(1)
         new = normed(x, w["norms"][0])
         q, k, v = (ops.linear(new, one).view(b, 1, -1, self.width) for one in w["qkv"])
-        turn = (one.expand(b, 1, -1).contiguous() for one in turn)
+        cos, sin = (one.expand(b, 1, -1).contiguous() for one in turn)
+        (gamma_q, gamma_k), (keys, values) = w["heads"], pages.caches.values()
         out, _ = ops.qwen3_attention(
-            q, k, v, *w["heads"], *turn, *pages.caches.values(), slots, pages.table, lengths
+            q, k, v, gamma_q, gamma_k, cos, sin, keys, values, slots, pages.table, lengths
         )
         x = x + ops.linear(out.view(b, -1), w["o"])
-        return x + ops.moe(
-            normed(x, w["norms"][1]), *w["experts"], k=self.sizes.num_experts_per_tok
-        )
+        rest, (router, up, down) = normed(x, w["norms"][1]), w["experts"]
+        x = x + ops.moe(rest, router, up, down, k=self.sizes.num_experts_per_tok)
+        return x

@@ -8,20 +8,21 @@ pages.py instead of transformers' own; without one the tokens are all that there
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from examples.models.pages import Pages
 from pto import models
 
 
-def columns(layer: nn.Linear) -> torch.Tensor:
+def columns(layer: nn.Linear) -> Tensor:
     """[in, out]."""
     return layer.weight.detach().T.contiguous()
 
 
-def indexer_weights(m: nn.Module) -> dict[str, torch.Tensor]:
+def indexer_weights(m: Any) -> dict[str, Tensor]:
     """The weights of DeepseekV32Indexer, by the names of indexer_prolog_float."""
     return {
         "w_qb": columns(m.wq_b), "wk": columns(m.wk), "w_proj": columns(m.weights_proj),
@@ -29,7 +30,7 @@ def indexer_weights(m: nn.Module) -> dict[str, torch.Tensor]:
     }  # fmt: skip
 
 
-def latent_weights(m: nn.Module) -> dict[str, torch.Tensor]:
+def latent_weights(m: Any) -> dict[str, Tensor]:
     """The weights of DeepseekV32Attention but its indexer, named as in mla_decode_step_float."""
     nope, rope, heads = m.qk_nope_head_dim, m.qk_rope_head_dim, m.num_heads
     up = m.kv_b_proj.weight.detach().view(heads, nope + m.v_head_dim, m.kv_lora_rank)
@@ -42,7 +43,7 @@ def latent_weights(m: nn.Module) -> dict[str, torch.Tensor]:
     }  # fmt: skip
 
 
-def latent_rows(config) -> dict[str, tuple[int, ...]]:
+def latent_rows(config: Any) -> dict[str, tuple[int, ...]]:
     """The rows of the caches of DeepseekV32Attention."""
     return {
         "kv_cache": (1, config.kv_lora_rank), "kr_cache": (1, config.qk_rope_head_dim),
@@ -50,12 +51,18 @@ def latent_rows(config) -> dict[str, tuple[int, ...]]:
     }  # fmt: skip
 
 
-def indexer(m: nn.Module) -> Callable:
+def indexer(m: Any) -> Callable[..., Tensor]:
     """The forward of DeepseekV32Indexer: i32 [b, s, k], -1 where a query sees fewer keys."""
     weights = indexer_weights(m)
 
-    def forward(hidden_states, q_resid, position_embeddings, attention_mask=None,
-                position_ids=None, past_key_values=None):  # fmt: skip
+    def forward(
+        hidden_states: Tensor,
+        q_resid: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Pages | None = None,
+    ) -> Tensor:
         b, s, _ = hidden_states.shape
         rows = {"k_cache": (1, m.head_dim)}
         pages = past_key_values or Pages(b, s, rows, hidden_states.dtype)
@@ -65,7 +72,7 @@ def indexer(m: nn.Module) -> Callable:
             hidden_states.flatten(0, 1), q_resid.flatten(0, 1), **weights, cos=cos, sin=sin,
             k_cache=pages.caches["k_cache"], slots=slots.flatten(),
         )  # fmt: skip
-        found = models.lightning_indexer_float(
+        found: Tensor = models.lightning_indexer_float(
             q, factors, pages.caches["k_cache"], lengths, pages.table, k=m.index_topk
         )
         return found.view(b, s, -1)
@@ -73,12 +80,18 @@ def indexer(m: nn.Module) -> Callable:
     return forward
 
 
-def latent_attention(m: nn.Module) -> Callable:
+def latent_attention(m: Any) -> Callable[..., tuple[Tensor, None]]:
     """The forward of DeepseekV32Attention, one program."""
     weights = latent_weights(m) | indexer_weights(m.indexer)
 
-    def forward(hidden_states, position_embeddings, attention_mask=None, past_key_values=None,
-                position_ids=None, **_):  # fmt: skip
+    def forward(
+        hidden_states: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        attention_mask: Tensor | None = None,
+        past_key_values: Pages | None = None,
+        position_ids: Tensor | None = None,
+        **_: Any,
+    ) -> tuple[Tensor, None]:
         b, s, hidden = hidden_states.shape
         pages = past_key_values or Pages(b, s, latent_rows(m.config), hidden_states.dtype)
         slots, lengths = pages.next(s)
@@ -93,12 +106,18 @@ def latent_attention(m: nn.Module) -> Callable:
     return forward
 
 
-def qwen3_attention(m: nn.Module) -> Callable:
+def qwen3_attention(m: Any) -> Callable[..., tuple[Tensor, None]]:
     """The forward of Qwen3MoeAttention; its projections stay those of the module."""
     groups = m.num_key_value_groups
 
-    def forward(hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **_):
-        b, s, _ = hidden_states.shape
+    def forward(
+        hidden_states: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        attention_mask: Tensor | None = None,
+        past_key_values: Pages | None = None,
+        **_: Any,
+    ) -> tuple[Tensor, None]:
+        b, s = hidden_states.shape[:2]
         q, k, v = (
             layer(hidden_states).view(b, s, -1, m.head_dim)
             for layer in (m.q_proj, m.k_proj, m.v_proj)
@@ -116,29 +135,30 @@ def qwen3_attention(m: nn.Module) -> Callable:
     return forward
 
 
-def expert_weights(m: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
+def expert_weights(m: Any) -> tuple[Tensor, Tensor]:
     """(w_gate_up, w_down) of Qwen3MoeExperts or DeepseekV32Experts."""
-    return tuple(w.detach().mT.contiguous() for w in (m.gate_up_proj, m.down_proj))
+    return m.gate_up_proj.detach().mT.contiguous(), m.down_proj.detach().mT.contiguous()
 
 
-def qwen3_moe(m: nn.Module) -> Callable:
+def qwen3_moe(m: Any) -> Callable[[Tensor], Tensor]:
     """The forward of Qwen3MoeSparseMoeBlock, whose router divides weights by their sum."""
     assert m.gate.norm_topk_prob
     router, weights = m.gate.weight.detach().T.contiguous(), expert_weights(m.experts)
 
-    def forward(hidden_states):
+    def forward(hidden_states: Tensor) -> Tensor:
         flat = hidden_states.flatten(0, -2)
-        return models.moe(flat, router, *weights, k=m.gate.top_k).view_as(hidden_states)
+        out: Tensor = models.moe(flat, router, *weights, k=m.gate.top_k)
+        return out.view_as(hidden_states)
 
     return forward
 
 
-def router(m: nn.Module) -> Callable:
+def router(m: Any) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
     """The forward of Glm4MoeTopkRouter and DeepseekV32TopkRouter, which compute in f32."""
     assert m.norm_topk_prob
     weight = m.weight.detach().float().T.contiguous()
 
-    def forward(hidden_states):
+    def forward(hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         flat = hidden_states.reshape(-1, m.hidden_dim).float()
         weights, indices = models.topk_gate(
             flat, weight, m.e_score_correction_bias, k=m.top_k, groups=m.num_group,
@@ -149,7 +169,15 @@ def router(m: nn.Module) -> Callable:
     return forward
 
 
-def delta_rule(query, key, value, g, beta, initial_state=None, **_):
+def delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, Tensor]:
     """torch_chunk_gated_delta_rule and torch_recurrent_gated_delta_rule with
     use_qk_l2norm_in_kernel: (out, new state)."""
     b, t, heads, width = value.shape
@@ -157,6 +185,6 @@ def delta_rule(query, key, value, g, beta, initial_state=None, **_):
     if states is None:
         states = torch.zeros(b, heads, key.shape[-1], width)
     states, ends = states.float().clone(), torch.arange(b + 1) * t
-    flat = [x.flatten(0, 1) for x in (query, key, value, beta)]
-    out = models.gated_delta_rule(*flat, g.flatten(0, 1).float(), ends, states)
+    q, k, v, factors = (x.flatten(0, 1) for x in (query, key, value, beta))
+    out: Tensor = models.gated_delta_rule(q, k, v, factors, g.flatten(0, 1).float(), ends, states)
     return out.view_as(value), states

@@ -2,6 +2,7 @@
 """Pages of caches for sequences of equal length, as the operators of pto.models take them."""
 
 import copy
+from collections.abc import Mapping
 
 import torch
 
@@ -14,7 +15,13 @@ class Pages:
     Pages are shuffled, as they are in a server after a while.
     """
 
-    def __init__(self, sequences: int, most: int, rows: dict, dtype=torch.bfloat16):
+    def __init__(
+        self,
+        sequences: int,
+        most: int,
+        rows: Mapping[str, tuple[int, ...]],
+        dtype: torch.dtype = torch.bfloat16,
+    ) -> None:
         """rows: the shape of a token's row in each cache, by name."""
         columns = -(-most // PAGE)
         self.table = torch.randperm(sequences * columns).view(sequences, columns).int()

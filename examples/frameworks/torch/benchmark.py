@@ -9,29 +9,34 @@ Run it:
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import my_ops
 import torch
+from torch import Tensor
+
+Operator = Callable[..., Any]
 
 ROUNDS = 11
 ROUND_SECONDS = 0.01  # of one of the two
 
 
-def seconds(call, times):
+def seconds(call: Callable[[], object], times: int) -> float:
     start = time.perf_counter()
     for _ in range(times):
         call()
     return (time.perf_counter() - start) / times
 
 
-def compare(name, ours, theirs, *arguments):
+def compare(name: str, ours: Operator, theirs: Operator, x: Tensor, *more: Any) -> None:
     """Prints one line; the results must agree first."""
-    torch.testing.assert_close(ours(*arguments), theirs(*arguments), rtol=1e-4, atol=1e-4)
-    elements = arguments[0].numel()
-    once = seconds(lambda: (ours(*arguments), theirs(*arguments)), 3)
+    torch.testing.assert_close(ours(x, *more), theirs(x, *more), rtol=1e-4, atol=1e-4)
+    elements = x.numel()
+    once = seconds(lambda: (ours(x, *more), theirs(x, *more)), 3)
     times = max(1, min(2000, round(2 * ROUND_SECONDS / once)))
     pairs = [
-        (seconds(lambda: ours(*arguments), times), seconds(lambda: theirs(*arguments), times))
+        (seconds(lambda: ours(x, *more), times), seconds(lambda: theirs(x, *more), times))
         for _ in range(ROUNDS)
     ]
     mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
@@ -40,7 +45,7 @@ def compare(name, ours, theirs, *arguments):
 
 
 @torch.no_grad()
-def main(most):
+def main(most: int) -> None:
     print(f"{'operator':22} {'elements':>9} {'ours':>12} {'PyTorch':>12}")
     for elements in (16, 1 << 14, 1 << 20):
         if elements <= most:

@@ -8,6 +8,7 @@ Thread safety: pure functions of the registry.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from pto import _core
 from pto.adapters.onnxruntime.rows import DOMAIN
@@ -102,7 +103,7 @@ def _has_form(record: Record) -> bool:
     return is_ours and not any(any(one[:-1]) for one in lists)
 
 
-def translation_table() -> dict[object, Callable]:
+def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
     """The table for torch.onnx.export(dynamo=True, custom_translation_table=...).
 
     It has the operators that ONNX can express, by PyTorch's overloads; it imports pto.torch. Needs
