@@ -146,21 +146,22 @@ class CopiedSums {
           write_unflagged(to_, sums[i], row + i, col, cols, col_flags_);
     }
   }
+  // Part by part, as boxes may end between two tiles.
   void write_lines(int begin, int end) const {
     const int cols = int(cols_);
-    for (int row = begin; row < end; row += kTileRows) {
+    for (int row = begin, stop = 0; row < end; row = stop) {
+      stop = smaller(end, (row / kTileRows + 1) * kTileRows);
+      const int32_t* const sums = copies_[!next_][row];
       char* const at = lines_.at + row / kTileRows * lines_.below + row % kTileRows * lines_.row;
-      const int rows = smaller(end - row, kTileRows);
-      write_tile(copies_[!next_][row], bias_, rows, cols, at);
+      write_tile(sums, bias_, stop - row, cols, at);
       if (cols > kTileCols)
-        write_tile(copies_[!next_][row] + kTileCols, bias_ + kTileCols, rows, cols - kTileCols,
+        write_tile(sums + kTileCols, bias_ + kTileCols, stop - row, cols - kTileCols,
                    at + lines_.beside);
     }
   }
   void write_tile(const int32_t* sums, const Sum* bias, int rows, int cols, char* at) const {
-    const int64_t step = lines_.row;
     const size_t bytes = size_t(smaller(cols, kTileCols)) * sizeof(Sum);
-    for (int i = 0; i < rows; ++i, sums += kSide, at += step) {
+    for (int64_t i = 0, step = lines_.row; i < rows; ++i, sums += kSide, at += step) {
       const Vec<Sum, kTileCols> line = added_line(sums, bias);
       if (bytes == sizeof line)
         __builtin_memcpy(at, &line, sizeof line);
@@ -173,8 +174,8 @@ class CopiedSums {
   SumCopies& copies_;
   const Place to_;
   bool next_ = false, has_bias_ = false, has_lines_ = false;
-  int written_ = 0;  // rows of the square in the other copy
-  int64_t row_ = 0, col_ = 0, rows_ = 0, cols_ = 0;
+  int written_ = 0;                                  // rows of the square in the other copy
+  int64_t row_ = 0, col_ = 0, rows_ = 0, cols_ = 0;  // as ints they were copied as one vector
   const uint8_t *row_flags_ = nullptr, *col_flags_ = nullptr;
   TilePlace lines_ = {};
   Sum bias_[kSide];

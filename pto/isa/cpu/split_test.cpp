@@ -267,6 +267,35 @@ TEST(SplitProduct, FewRowsHaveTheBitsThatTheyHaveAmongMany) {
   }
 }
 
+// Squares are written in parts, of which none may cross the boxes of their rows. Few rows are
+// written by another class.
+TEST(SplitProduct, BoxesHaveTheBitsOfFewRows) {
+  Random r{8};
+  for (const int depth : {20, 70, 200, 300})
+    for (const bool has_bias : {false, true}) {
+      Dense p({70, depth, 80});
+      std::vector<float> bias(80), boxes(5 * 5 * 16 * 16);
+      for (std::vector<float>* const all : {&p.a, &p.b, &bias})
+        for (float& x : *all) x = gauss(r);
+      pto_matmul_job job = p.job(PTO_MATMUL_HIGHEST);
+      if (has_bias) job.bias = Dense::matrix(bias, 0, 1);
+      pto_matmul_job few = job;
+      few.rows = 14;
+      for (int row = 0; row < 70; row += 14) {
+        few.a.data = &p.a[size_t(row * depth)], few.c.data = &p.c[size_t(row * 80)];
+        run(few);
+      }
+      job.c = {boxes.data(), PTO_MATMUL_F32, 16, 16, 5 * 16 * 16, 16 * 16, 16, 1};
+      run(job);
+      for (int i = 0; i < 70; ++i)
+        for (int j = 0; j < 80; ++j) {
+          const int at = (i / 16 * 5 + j / 16) * 16 * 16 + i % 16 * 16 + j % 16;
+          ASSERT_EQ(boxes[size_t(at)], p.c[size_t(i * 80 + j)])
+              << depth << " at " << i << ", " << j;
+        }
+    }
+}
+
 // Where the sums start in c itself, what is flagged is still added once.
 TEST(SplitProduct, AddsToWhatItStartsFrom) {
   Random r{6};
