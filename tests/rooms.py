@@ -43,7 +43,7 @@ MAY_USE = {
 BUDGETS = {
     "abi": 860,
     "adapters": 16140,
-    "aten": 2765,
+    "aten": 2758,
     "base": 1535,
     "bench": 1224,
     "bindings": 5200,

@@ -10,7 +10,6 @@ row; placed() copies the result of another row where ATen's has another order. A
 lie in several orders is ATen's, because each of its kernels lets another tensor decide.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -21,11 +20,11 @@ from pto.aten.records import arrays_in, library, record_of
 
 
 def is_pointwise(full_name: str) -> bool:
-    """Whether PyTorch says that an overload works element by element, and its result lies so too.
+    """Whether PyTorch says that an overload works element by element; its result lies so too.
 
-    It says nothing of special_NAME, which calls NAME.
+    PyTorch says nothing of special_NAME, which calls NAME.
     """
-    if full_name in _ROW_BY_ROW:
+    if full_name in _NOT_KEPT:
         return False
     record = record_of(full_name)
     is_special = record.name.startswith("special_")
@@ -33,13 +32,10 @@ def is_pointwise(full_name: str) -> bool:
     return any("pointwise" in one.tags for one in (record, *called))
 
 
-# The result of these lies row by row, whatever their arguments do.
-_ROW_BY_ROW = frozenset({"pow.Scalar"})
-
 # The kernels of these lay their results row by row, though their Meta kernels keep the order.
 _NOT_KEPT = frozenset({
     "log_sigmoid", "hardtanh_backward", "softplus_backward", "elu_backward",
-    "hardsigmoid_backward", "hardswish_backward", "mse_loss_backward",
+    "hardsigmoid_backward", "hardswish_backward", "mse_loss_backward", "pow.Scalar",
 })  # fmt: skip
 
 
@@ -78,8 +74,6 @@ class Order:
             return [library().strides_of(self._arrays[0])] if self._are_alike else None
         if record.full_name in _NOT_KEPT:
             return None
-        if record.full_name in _ROW_BY_ROW:
-            return [_row_by_row(library().shape(self._arrays[0]))]
         return library().strides(record, self._bound.values)
 
     @cached_property
@@ -119,10 +113,6 @@ class Order:
 def by_stride(strides: Sequence[int]) -> tuple[int, ...]:
     """Axes by stride, largest first, equal ones in their order."""
     return tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
-
-
-def _row_by_row(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def is_in_order(array: Any) -> bool:
