@@ -5,7 +5,8 @@ Element types and operations are names ("f32", "exp"), shapes sequences of int a
 GraphBuilder the numbers of its nodes. What goes wrong is a class of pto.errors.
 """
 
-from collections.abc import Callable, Sequence
+from collections import abc
+from collections.abc import Sequence
 from typing import Any
 
 # The limits of abi/limits.h.
@@ -55,7 +56,7 @@ class Dim:
 
 Size = int | Dim
 Shape = Sequence[Size]
-Stages = Callable[[str, str], object]
+Stages = abc.Callable[[str, str], object]
 
 class GraphBuilder:
     """Builds a Graph; values are numbers of nodes."""
@@ -206,7 +207,7 @@ class Stepper:
 
 def define_tile_operation(
     name: str, parameters: list[str], text: str, file: str, line: int,
-    tolerance: dict[str, float], values: Callable[[list[bytes]], bytes],
+    tolerance: dict[str, float], values: abc.Callable[[list[bytes]], bytes],
 ) -> None:  # fmt: skip
     """A tile operation in C++: `tolerance` by the name of an element type; `values` takes a list of
     the bytes of doubles, one for each parameter."""
@@ -215,7 +216,7 @@ def first_difference(want: tuple, got: tuple, bounds: bytes | None = None) -> in
     """The first element whose bits differ, or that lies outside its bound; or None. Both have one
     type and shape."""
 
-def shrink(graph: Graph, fails: Callable[[Graph], bool]) -> Graph:
+def shrink(graph: Graph, fails: abc.Callable[[Graph], bool]) -> Graph:
     """A smaller graph for which fails(graph) still holds: see ir/random_graph.hpp."""
 
 class Program:
@@ -298,6 +299,16 @@ class ProgramPackage:
         tensors, or None."""
 
     def program(self, number: int, /) -> Program: ...
+
+class Stop:
+    """Ends compilations of other threads."""
+
+    def __init__(self) -> None: ...
+    def set(self) -> None:
+        """Ends what run() waits for, now and from now on."""
+
+    def run(self, job: Callable[..., Any], *args: Any) -> Any:
+        """The result of job(*args), whose compilations end at set()."""
 
 class ExtensionBuild:
     """The library of C++ files against another package's headers."""
@@ -506,6 +517,9 @@ class OperatorDefinition:
 def define_operator(definition: OperatorDefinition) -> int:
     """Adds an operator and the gradient operators defined with it; returns the index."""
 
+def free_operator_name(index: int) -> None:
+    """Lets another operator have the name of one that no framework was told of."""
+
 def announce_operators(index: int) -> None:
     """Tells the listeners of the operators from this index on, once they can be traced."""
 
@@ -599,6 +613,8 @@ class ChipGraph:
     def tasks(self) -> int: ...
     @property
     def edges(self) -> int: ...
+    def nodes(self) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
+        """(kernel, site) of each task, and (earlier, later) of each edge."""
     @property
     def nbytes(self) -> int:
         """Memory of its own, for the tensors that the orchestration allocated."""
@@ -740,6 +756,8 @@ class HostRecording:
     ) -> int: ...
     def submit(self, host: HostEngine, begins: Sequence[int]) -> None:
         """Submits all to a run that has begun; `begins`: where each slot lies now."""
+    def nodes(self) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
+        """(name, site) of each task, and (earlier, later) of each edge that a run has."""
     @property
     def tasks(self) -> int: ...
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -204,36 +205,87 @@ def test_a_damaged_cache_entry_is_made_anew(tmp_path):
 INTERRUPTED = textwrap.dedent("""
     import numpy as np, pto, sys, os
 
+    kind, folder = sys.argv[1:]
+    x = np.ones(5, "f4")
+
     @pto.jit
     def scaled(x):
         return x * 3 + 1
 
+    @pto.op("interruption::scaled(Tensor x) -> Tensor")
+    class Scaled:
+        def build(x):
+            return x * 3 + 1
+
+    def of_torch():
+        import torch, pto.torch
+        return torch.ops.interruption.scaled(torch.from_numpy(x))
+
+    def by_backend():
+        import torch
+        return torch.compile(lambda x: x * 3 + 1, backend="pto")(torch.from_numpy(x))
+
+    def of_files():
+        pto.compile(orch=folder + "/orchestrated.cpp",
+                    kernels=[{"source": folder + "/kernels.cpp", "symbol": "add"}])
+        return scaled(x)
+
+    calls = {"function": lambda: scaled(x), "operator": lambda: Scaled(x), "torch": of_torch,
+             "backend": by_backend, "files": of_files}
     print("ready", flush=True)
     try:
-        scaled(np.ones(5, "f4"))
+        try:
+            calls[kind]()
+        except Exception as error:
+            print(type(error), flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     os.environ["PTO_CXX"] = "g++"
-    print(scaled(np.ones(5, "f4")).tolist())
+    print(calls[kind]().tolist())
 """)
 
 
-def test_ctrl_c_stops_a_slow_compiler_and_the_next_call_compiles(tmp_path):
-    cxx = compiler(tmp_path, f'echo $$ > "{tmp_path}/pid"; sleep 60 & wait')
+@pytest.mark.parametrize("kind", ["function", "operator", "torch", "backend", "files"])
+def test_ctrl_c_stops_a_slow_compiler_and_the_next_call_compiles(kind, tmp_path):
+    if kind in ("torch", "backend"):
+        pytest.importorskip("torch")
+    cxx = compiler(tmp_path, f'echo $$ >> "{tmp_path}/pids"; sleep 60 & wait')
     env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), "PTO_CXX": cxx}
     (tmp_path / "program.py").write_text(INTERRUPTED)
     child = subprocess.Popen(
-        [sys.executable, tmp_path / "program.py"], env=env, stdout=subprocess.PIPE, text=True
-    )
+        [sys.executable, tmp_path / "program.py", kind, Path(__file__).parent / "host"], env=env,
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert child.stdout.readline().strip() == "ready"
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "pids").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
+    time.sleep(1.5)  # by then the progress is shown
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=60)
-    assert out.split("\n")[:2] == ["interrupted", RESULT]
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+    began = time.monotonic()
+    assert child.stdout.readline().strip() == "interrupted"
+    assert time.monotonic() - began < 20  # the compiler would take 60 s
+    assert child.communicate(timeout=120)[0].strip() == RESULT
+    for pid in map(int, (tmp_path / "pids").read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_the_compilers_of_a_cache_are_noted_in_a_folder_that_was_emptied_or_copied(tmp_path):
+    code = """
+import os, shutil, sys, numpy as np, pto
+folder = os.environ["PTO_CACHE_DIR"]
+x = np.ones(5, "f4")
+pto.jit(lambda x: x + 1)(x)
+shutil.rmtree(folder)
+pto.jit(lambda x: x + 2)(x)
+notes = [name for name in os.listdir(folder) if name.startswith("toolchain-")]
+print(len(notes))
+os.remove(os.path.join(folder, notes[0]))
+pto.jit(lambda x: x + 2)(x)  # comes from the disk
+print(len([name for name in os.listdir(folder) if name.startswith("toolchain-")]))
+"""
+    assert python(code, tmp_path)[:2] == (0, "1\n1")
 
 
 def test_a_deleted_working_folder_is_no_matter(tmp_path):

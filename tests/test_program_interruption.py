@@ -116,3 +116,36 @@ def test_a_handler_that_raises_nothing_and_other_threads_let_programs_go_on(tmp_
     assert done.stdout.split("\n")[:-1] == [
         "heard early True 3000000000", "beside []", "beside [True]",
     ]  # fmt: skip
+
+
+INTERPRETED = """
+import os, subprocess, time
+import numpy as np
+import pto
+
+@pto.jit
+def f(x):
+    return pto.FUNCTION
+
+x = np.ones((1200, 1200), "f4")
+begin = time.monotonic()
+subprocess.Popen(["sh", "-c", f"sleep 0.6; kill -INT {os.getpid()}"])
+try:
+    if STEPS:
+        pto.config.interpret = True
+        f(x)
+    else:
+        pto.interpret(f.trace(x), x)
+    print("it came to its end")
+except KeyboardInterrupt:
+    print("KeyboardInterrupt", time.monotonic() - begin)
+"""
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_ctrl_c_ends_the_interpreter_inside_of_one_operation(steps):
+    code = INTERPRETED.replace("FUNCTION", "matmul(x, x)").replace("STEPS", str(steps))
+    done = children.run("-c", code)
+    assert done.returncode == 0, done.stderr
+    word, seconds = done.stdout.split()
+    assert word == "KeyboardInterrupt" and float(seconds) < 8  # the product takes 30

@@ -2,6 +2,9 @@
 """Cells of a notebook that run twice: a class under @op replaces the operator that it defined."""
 
 import io
+import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -78,20 +81,107 @@ def test_shapes_are_those_of_the_new_one():
         assert found.shape == (3 - axis,)
 
 
-def test_another_interface_and_another_class_are_refused():
+CHANGED = """
+import numpy as np, pto, sys
+from pto import op
+
+X = np.linspace(-2, 2, 12).reshape(3, 4)
+
+def cell(schema, factor, **members):
+    class Cell:
+        inplace = True
+        def build(x, more=1.0, most=0):
+            return x * factor * more
+    for key, value in members.items():
+        setattr(Cell, key, value)
+    return op("cell_changed" + schema)(Cell)
+
+first = cell("(Tensor x) -> Tensor", 2.0)
+graph = pto.jit(lambda x: first(x) + 1).trace(X)
+more = cell("(Tensor x, *, float more=1.0) -> Tensor", 3.0)
+again = cell("(Tensor x, *, float more=1.0) -> Tensor", 5.0, grad="automatic")
+last = cell("(Tensor x, *, float more=1.0, int most=0) -> Tensor", 7.0, grad="automatic")
+for one, factor in ((first, 2), (more, 3), (again, 5), (last, 7)):
+    assert np.array_equal(one(X), factor * X), factor
+    assert one is more or np.array_equal(one.in_place(X.copy()), factor * X)
+    assert one is first or np.array_equal(one(X, more=2.0), 2 * factor * X)
+assert np.array_equal(pto.interpret(graph, X), 2 * X + 1)
+
+for framework in sys.argv[1:]:
+    if framework == "torch":
+        import torch, pto.torch
+        x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+        y = torch.ops.pto.cell_changed(x, more=2.0, most=1)
+        [d] = torch.autograd.grad(y.sum(), x)
+        assert y.tolist() == d.tolist() == [14.0] * 3
+        assert not [name for name in dir(torch.ops.pto) if "replaced" in name]
+    try:
+        cell("(Tensor x) -> Tensor", 9.0)
+    except ValueError as error:
+        print(error)
+    assert np.array_equal(cell("(Tensor x, *, float more=1.0, int most=0) -> Tensor", 8.0,
+                               grad="automatic")(X), 8 * X)
+"""
+
+
+@pytest.mark.parametrize("frameworks", [[], ["torch"]])
+def test_a_cell_may_change_its_interface_until_a_framework_is_loaded(frameworks):
+    if frameworks:
+        pytest.importorskip("torch")
+    run = subprocess.run(
+        [sys.executable, "-c", CHANGED, *frameworks], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    told = "@op: cell_changed is defined again with another schema: it was cell_changed(Tensor x, *"
+    assert run.stdout.startswith(told if frameworks else "")
+    assert ("why: PyTorch was told of the first one" in run.stdout) == bool(frameworks)
+
+
+def test_another_interface_is_refused_by_frameworks_and_another_class_by_all():
+    pytest.importorskip("torch")
+    import pto.torch  # noqa: F401
+
     cell("refused", 2.0)
-    text = "cell_refused is defined again with another interface: .*\n  why: it was .*scale"
-    for schema, members in (("cell_{}(Tensor x) -> Tensor", {"build": lambda x: x, "oracle": None}),
-                            (SCHEMA, {"grad": None})):  # fmt: skip
-        with pytest.raises(ValueError, match=text):
+    text = "cell_refused is defined again with another "
+    for schema, members, fact in (
+        ("cell_{}(Tensor x) -> Tensor", {"build": lambda x: x, "oracle": None},
+         "schema: it was .*scale.* and is cell_refused.Tensor x. -> "),
+        (SCHEMA, {"grad": None}, "gradient: it was cell_refused_backward.*, and is none"),
+        (SCHEMA, {"types": "T -> T where T: f32"}, "rule of types: it was none, and is T -> T"),
+        (SCHEMA, {"autocast": "low"}, "autocast: it was none, and is low"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{text}{fact}.*\n  why: .*PyTorch.* was told of"):
             cell("refused", 2.0, schema, **members)
 
     class Other:
         def build(x, scale):
             return x
 
-    with pytest.raises(ValueError, match="cell_refused: is defined already"):
+    with pytest.raises(ValueError, match="cell_refused: is defined already by .*cell.<locals>.Cell "
+                       "of test_redefinition, as cell_refused.* and again by .*Other of test_red"
+                       ) as raised:  # fmt: skip
         op(SCHEMA.format("refused"))(Other)
+    assert str(raised.value).count("scale=1.0") == 1  # one schema, told once
+
+
+def test_a_cell_may_rename_its_class(monkeypatch):
+    notebook = types.ModuleType("notebook_of_cells")  # a module without a file
+    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
+    text = """
+@op("cell_renamed(Tensor x) -> Tensor")
+class {}:
+    inplace = True
+    def build(x):
+        return x * {}
+"""
+    for name, factor in (("First", 2), ("Second", 3), ("First", 4)):
+        exec(text.format(name, factor), {"op": op, "__name__": notebook.__name__}, vars(notebook))
+        assert np.array_equal(vars(notebook)[name](X), factor * X)
+        assert np.array_equal(vars(notebook)[name].in_place(X.copy()), factor * X)
+    assert np.array_equal(notebook.Second(X), 4 * X)
+    notebook.__file__ = __file__
+    with pytest.raises(ValueError, match="is defined already by the class First of notebook"):
+        exec(text.format("Third", 5), {"op": op, "__name__": notebook.__name__})
 
 
 # --- progress ------------------------------------------------------------------------------------

@@ -109,6 +109,11 @@ void bind_compile(nb::module_& m) {
         "for each output the input that becomes it, or -1. `dump(stage, text)` sees every stage. "
         "`is_recorded`: its statements tell a Recording when they run. "
         "Python's lock is free meanwhile, and Ctrl-C stops the compiler.");
+  nb::class_<Stop>(m, "Stop", "Ends compilations of other threads.")
+      .def(nb::init<>())
+      .def("set", &Stop::set, "Ends what run() waits for, now and from now on.")
+      .def("run", &Stop::run, "job"_a, "args"_a,
+           "The result of job(*args), whose compilations end at set().");
   nb::class_<Build>(m, "ExtensionBuild",
                     "The library of C++ files against another package's headers.")
       .def(

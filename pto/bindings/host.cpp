@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host engine for Python: memory, programs, tasks, runs; and the worker that runs Python.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -137,6 +138,8 @@ void bind_host(nb::module_& m) {
            "after"_a, "site"_a)
       .def("submit", &HostRecording::submit, "host"_a, "begins"_a,
            "Submits all to a run that has begun; `begins`: where each slot lies now.")
+      .def("nodes", &HostRecording::nodes,
+           "(name, site) of each task, and (earlier, later) of each edge that a run has.")
       .def_prop_ro("tasks", &HostRecording::tasks);
   m.def("serve_python", &serve_python, "parent"_a, "mailbox_bytes"_a, "heap_bytes"_a, "spin_us"_a,
         "load"_a, "The loop of a worker process that runs Python functions.");

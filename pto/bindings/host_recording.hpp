@@ -10,13 +10,17 @@
 // Thread safety: needs Python's lock, which submit() releases.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "pto/bindings/python_host.hpp"
 #include "pto/bindings/python_lock.hpp"
+#include "pto/tasks/book/history.hpp"
 
 namespace pto::bindings {
 
@@ -62,9 +66,33 @@ class HostRecording {
   }
   size_t tasks() const { return tasks_.size(); }
 
+  // Returns (name, site) of each task, and (earlier, later) of each edge, which a run infers as
+  // well: HostEngine.
+  std::pair<std::vector<std::pair<std::string, std::string>>,
+            std::vector<std::pair<size_t, size_t>>>
+  nodes() const {
+    std::vector<std::pair<std::string, std::string>> names;
+    std::vector<std::pair<size_t, size_t>> edges;
+    std::map<const char*, History> memory;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      names.emplace_back(tasks_[i].name, tasks_[i].site);
+      std::set<size_t> followed(tasks_[i].after.begin(), tasks_[i].after.end());
+      for (const Part& part : tasks_[i].parts)
+        for (const Tensor& tensor : part.tensors)
+          memory[tensor.memory].record(
+              box_of(with_dims(tensor).view, tensor.memory), tensor.tensor.access, i + 1,
+              [&](TaskId earlier) { followed.insert(size_t(earlier) - 1); },
+              [](TaskId) { return false; });
+      followed.erase(i);
+      for (size_t earlier : followed) edges.emplace_back(earlier, i);
+    }
+    return {std::move(names), std::move(edges)};
+  }
+
  private:
   struct Tensor {
-    int slot;  // -1: memory of the recording
+    int slot;            // -1: memory of the recording
+    const char* memory;  // of the block at the capture: tells blocks apart
     int64_t offset;
     HostTensor tensor;
     std::vector<int64_t> dims;
@@ -90,7 +118,7 @@ class HostRecording {
 
   Tensor kept(const HostTensor& given) const {
     const pto_tensor& view = given.view;
-    Tensor tensor{-1, 0, given, {view.sizes, view.sizes + view.rank}};
+    Tensor tensor{-1, given.block->data(), 0, given, {view.sizes, view.sizes + view.rank}};
     tensor.dims.insert(tensor.dims.end(), view.strides, view.strides + view.rank);
     const auto at = reinterpret_cast<uintptr_t>(view.data);
     for (size_t i = 0; i < slots_.size(); ++i) {
@@ -103,11 +131,16 @@ class HostRecording {
     return tensor;
   }
 
-  static HostTensor now(PythonHost& host, const Tensor& kept,
-                        const std::vector<uintptr_t>& begins) {
+  static HostTensor with_dims(const Tensor& kept) {
     HostTensor tensor = kept.tensor;
     tensor.view.sizes = kept.dims.data();
     tensor.view.strides = kept.dims.data() + tensor.view.rank;
+    return tensor;
+  }
+
+  static HostTensor now(PythonHost& host, const Tensor& kept,
+                        const std::vector<uintptr_t>& begins) {
+    HostTensor tensor = with_dims(kept);
     if (kept.slot >= 0) {
       tensor.view.data = reinterpret_cast<char*>(begins[size_t(kept.slot)]) + kept.offset;
       tensor.block = host.heap()->find(tensor.view.data);

@@ -76,14 +76,35 @@ std::optional<size_t> first_difference_of(nb::handle want, nb::handle got, nb::o
   return std::nullopt;
 }
 
+// Limits under which Python's signal handlers run; with_handlers() raises what they raise.
+InterpretLimits interruptible_limits() {
+  InterpretLimits limits;
+  limits.interrupted = [] { return PyErr_CheckSignals() != 0; };
+  return limits;
+}
+
+template <class Work>
+auto with_handlers(const Work& work) {
+  try {
+    return work();
+  } catch (const Error&) {
+    if (PyErr_Occurred() == nullptr) throw;
+  }
+  throw nb::python_error();
+}
+
 }  // namespace
 
 void bind_interpret(nb::module_& m) {
   m.def(
       "interpret",
       [](const Graph& graph, nb::list inputs, int64_t operations, int64_t elements) {
+        InterpretLimits limits = interruptible_limits();
+        limits.operations = operations;
+        limits.elements = elements;
+        const std::vector<Array> given = arrays_from(inputs);
         nb::list result;
-        for (const Array& array : interpret(graph, arrays_from(inputs), {operations, elements}))
+        for (const Array& array : with_handlers([&] { return interpret(graph, given, limits); }))
           result.append(packed_from(array));
         return result;
       },
@@ -93,8 +114,10 @@ void bind_interpret(nb::module_& m) {
   m.def(
       "interpret_with_bounds",
       [](const Graph& graph, nb::list inputs) {
+        const std::vector<Array> given = arrays_from(inputs);
         nb::list result;
-        for (const Bounded& bounded : interpret_with_bounds(graph, arrays_from(inputs)))
+        for (const Bounded& bounded : with_handlers(
+                 [&] { return interpret_with_bounds(graph, given, interruptible_limits()); }))
           result.append(nb::make_tuple(packed_from(bounded.array), packed_doubles(bounded.bounds)));
         return result;
       },
@@ -103,14 +126,22 @@ void bind_interpret(nb::module_& m) {
       .def(
           "__init__",
           [](Stepper* self, const GraphBuilder& builder, nb::list inputs) {
-            new (self) Stepper(builder, arrays_from(inputs));
+            new (self) Stepper(builder, arrays_from(inputs), interruptible_limits());
           },
           "builder"_a, "inputs"_a, nb::keep_alive<1, 2>())
       .def(
-          "value", [](Stepper& s, Value v) { return packed_from(s.value(v)); }, "value"_a,
+          "value",
+          [](Stepper& s, Value v) {
+            return with_handlers([&] { return packed_from(s.value(v)); });
+          },
+          "value"_a,
           "The value of a node, as interpret() gives outputs; computes all in front of it.")
       .def(
-          "size", [](Stepper& s, nb::handle size) { return s.size(dim_from(size)); }, "size"_a);
+          "size",
+          [](Stepper& s, nb::handle size) {
+            return with_handlers([&] { return s.size(dim_from(size)); });
+          },
+          "size"_a);
   m.def("first_difference", &first_difference_of, "want"_a, "got"_a, "bounds"_a = nb::none(),
         "The first element whose bits differ, or that lies outside its bound; or None. Both have "
         "one type and shape.");

@@ -288,6 +288,8 @@ void bind_operators(nb::module_& m) {
         "Adds an operator and the gradient operators defined with it; returns the index.");
   m.def("renew_operator", &renew_operator, "index"_a,
         "Forgets the kernels and shapes of an operator whose definition was replaced.");
+  m.def("free_operator_name", &free_operator_name, "index"_a,
+        "Lets another operator have the name of one that no framework was told of.");
   m.def("announce_operators", &announce, "index"_a,
         "Tells the listeners of the operators from this index on, once they can be traced.");
   m.def("on_operator", &listen, "listener"_a, "with_spaces"_a = false,

@@ -38,13 +38,15 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A negative number ends it. A closed stream, or whatever else fails, is nobody's concern.
+  // A negative number ends it. A closed stream, or whatever else fails, is nobody's concern; an
+  // interruption, which is no Exception, stays pending.
   static void tell(double seconds) {
     const nanobind::error_scope keep;
     try {
       nanobind::module_::import_("pto.language.progress").attr("tell")(seconds);
-    } catch (nanobind::python_error&) {
+    } catch (nanobind::python_error& error) {
       PyErr_Clear();
+      if (!error.matches(PyExc_Exception)) PyErr_SetInterrupt();
     }
   }
 

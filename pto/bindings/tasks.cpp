@@ -208,6 +208,22 @@ class ChipGraph {
   }
   const TaskGraph& graph() const { return *graph_; }
 
+  // Returns (kernel, site) of each task, and (earlier, later) of each edge.
+  nb::tuple nodes() const {
+    const std::span<const GraphTask> tasks = graph_->all_tasks();
+    nb::list names, edges;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      const GraphTask& task = tasks[i];
+      const std::string file = task.file == nullptr ? "" : task.file;
+      names.append(nb::make_tuple(task.kernel == nullptr ? "" : task.kernel->name,
+                                  file.empty() ? file : file + ":" + std::to_string(task.line)));
+      for (int32_t later : graph_->all_successors().subspan(size_t(task.first_successor),
+                                                            size_t(task.n_successors)))
+        edges.append(nb::make_tuple(i, later));
+    }
+    return nb::make_tuple(names, edges);
+  }
+
  private:
   const ChipProgram program_;
   std::unique_ptr<TaskGraph> graph_;
@@ -245,6 +261,8 @@ void bind_tasks(nb::module_& m) {
            "else None.")
       .def_prop_ro("tasks", [](const ChipGraph& self) { return self.graph().tasks(); })
       .def_prop_ro("edges", [](const ChipGraph& self) { return self.graph().edges(); })
+      .def("nodes", &ChipGraph::nodes,
+           "(kernel, site) of each task, and (earlier, later) of each edge.")
       .def_prop_ro(
           "nbytes", [](const ChipGraph& self) { return self.graph().bytes(); },
           "Memory of its own, for the tensors that the orchestration allocated.");

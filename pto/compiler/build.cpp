@@ -155,7 +155,10 @@ std::optional<std::string> Build::find() const { return find_entry(folder_, entr
 std::string Build::run(const std::function<bool()>& interrupted, bool again) const {
   const Cache cache(folder_);
   const auto is_there = [&] { return again ? std::nullopt : cache.find(entry_); };
-  if (const auto path = is_there()) return *path;
+  if (const auto path = is_there()) {
+    record_toolchain(toolchain_, folder_);  // the folder may be new, or a copy
+    return *path;
+  }
   const auto lock = cache.lock(entry_, interrupted, compile_seconds(source_, settings_));
   if (const auto path = is_there()) return *path;
   const WorkFolder work(folder_, "work-");

@@ -2,8 +2,6 @@
 // Keeps beside the kernels of a cache folder which compilers made them, for machines without one.
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
-#include <set>
 #include <sstream>
 
 #include "pto/base/file.hpp"
@@ -38,14 +36,8 @@ std::optional<Toolchain> toolchain_of(const std::string& content) {
 }  // namespace
 
 void record_toolchain(const Toolchain& toolchain, const std::string& folder) {
-  static std::mutex mutex;
-  static std::set<std::string> recorded;
   const std::string content = content_of(toolchain);
   const std::string name = hex(Sha256().field(content).digest()).substr(0, 32);
-  {
-    const std::lock_guard lock(mutex);
-    if (!recorded.insert(folder + "/" + name).second) return;
-  }
   const std::string path = folder + "/" + std::string(kPrefix) + name + ".txt";
   std::error_code error;
   if (!fs::exists(path, error)) replace_file(path, content);

@@ -58,12 +58,7 @@ from pto.errors import InvalidType, InvalidValue
 from pto.language import arguments, dispatch, out_dtype, prebuilt
 from pto.language.definition import AUTOCAST, check_definition, check_is_class
 from pto.language.dtypes import dtype
-from pto.language.gradient import (
-    Gradient,
-    gradient_of,
-    members,
-    probed,
-)
+from pto.language.gradient import Gradient, gradient_of, members, probed
 from pto.language.infer import Spec, agree, recorded_guards
 from pto.language.inplace import inplace_definition
 from pto.language.location import describe
@@ -263,6 +258,11 @@ class Operator(Signature, _core.Callable):
     def __repr__(self) -> str:
         return f"<operator {self.schema}>"
 
+    def _repr_html_(self) -> str:
+        from pto.language.shown import operator_cell
+
+        return operator_cell(self)
+
 
 def _spec(like: Any) -> Any:
     if isinstance(like, list):
@@ -293,8 +293,14 @@ def operators() -> tuple[Operator, ...]:
 
 
 def op(schema: str, types: str = "") -> Callable[[type], Operator]:
-    """Decorates a class that defines an operator; see the head of this file."""
+    """Decorates a class that defines an operator: docs/operators.md.
 
+    Example:
+        @pto.op("halved(Tensor x) -> Tensor")
+        class Halved:
+            def build(x): return x / 2
+        print(Halved(x))
+    """
     if not isinstance(schema, str) or not isinstance(types, str):
         raise InvalidType(
             f"@op: the schema is {describe(schema)}",
@@ -308,7 +314,9 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
         operator = complete(Operator(schema, definition, chosen))
         if operator.member("inplace"):
             of = _core.inplace_schema(operator.signature)
-            operator.in_place = op(of, chosen)(inplace_definition(definition))
+            in_place = inplace_definition(definition)
+            in_place.__module__ = definition.__module__
+            operator.in_place = op(of, chosen)(in_place)
         return operator
 
     return define

@@ -4,38 +4,57 @@
     old = replaced(new, known.get(new.name))     # the operator whose place it takes, or None
 
 A class of the same name in the same module replaces the operator that it defined, where schema,
-element types and gradient are the same: every framework calls the new one from then on. A graph
-that was traced before, and a function that was compiled with the operator in it, keep what they
-have; a jitted function that names it is traced again, since it captures another object.
+element types and gradient are the same: every framework calls the new one from then on. In a
+notebook or console, whose module is no file, a class of another name does so too. A graph that was
+traced before, and a function that was compiled with the operator in it, keep what they have; a
+jitted function that names it is traced again, since it captures another object.
+
+Another interface (a parameter more, a gradient) is a new operator of the same name, as long as no
+framework is loaded: one that is holds the first schema until the process ends, and another is an
+error, which says what differs and who holds the first. Who has the first operator keeps it.
 
 Thread safety: needs the lock of definitions (op.py); a call under way ends with what it has.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
+from pto import _core
 from pto.errors import InvalidValue
 
 times_replaced: Counter[int] = Counter()  # by index; who keeps shapes keeps this beside them
+_FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow",
+               "onnxruntime": "ONNX Runtime", "mindspore": "MindSpore"}  # fmt: skip
 
 
 def replaced(new: Any, old: Any) -> Any:
     """The operator whose place a new one of its name takes; None where there is none.
 
-    Raises InvalidValue where the same class states another schema; an operator of another class is
-    left to the registry, which refuses a name that is taken.
+    One with another interface loses its name. Raises InvalidValue where another class takes it, or
+    where a framework holds the interface.
     """
-    if old is None or not _is_same_class(old.definition, new.definition):
+    if old is None:
         return None
-    for before, now in zip(_facts(old), _facts(new), strict=False):
-        if before != now:
-            raise InvalidValue(
-                f"@op: {new.name} is defined again with another interface: {now}",
-                f"it was {before}, and frameworks hold its signature",
-                "give the new operator another name, or restart the process",
-            )
-    return old
+    if not _is_same_class(old.definition, new.definition):
+        _refuse_class(new, old)
+    found = [
+        (now.name, fact, *pair)
+        for before, now in zip(chain(old), chain(new), strict=False)
+        for fact, pair in _differences(before, now).items()
+    ]
+    holders = [name for part, name in _FRAMEWORKS.items() if f"pto.adapters.{part}" in sys.modules]
+    if found and holders:
+        name, fact, first, second = found[0]
+        raise InvalidValue(
+            f"@op: {name} is defined again with another {fact}: it was {first}, and is {second}",
+            f"{', '.join(holders)} was told of the first one, and holds it until the process ends",
+            "give the new operator another name, or restart the process",
+        )
+    for one in chain(old if found else None):
+        _core.free_operator_name(one.index)
+    return None if found else old
 
 
 def chain(operator: Any) -> Iterator[Any]:
@@ -46,18 +65,40 @@ def chain(operator: Any) -> Iterator[Any]:
 
 
 def _is_same_class(a: type, b: type) -> bool:
-    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
+    if a.__module__ != b.__module__:
+        return False
+    in_cells = getattr(sys.modules.get(a.__module__), "__file__", None) is None
+    return in_cells or a.__qualname__ == b.__qualname__
 
 
-def _facts(operator: Any) -> list[str]:
-    """The texts that frameworks hold of an operator and its gradients."""
-    found = []
-    for one in chain(operator):
-        saved = one.gradient and (one.gradient.saved, one.gradient.wanted)
-        own = {name: one.member(name) for name in ("bounded", "packing", "autocast", "gradient")}
-        kernel = one.member("kernel")
-        own["kernel"] = kernel and f"a C++ kernel, takes_strides={kernel.takes_strides}"
-        more = "".join(f"; {name}: {value}" for name, value in own.items() if value)
-        gradient = f"; its gradient saves and wants {saved}" if saved else "; without a gradient"
-        found.append(f"{one.signature} {one.types_text}{gradient}{more}")
-    return found
+def _refuse_class(new: Any, old: Any) -> NoReturn:
+    first, second = (f"the class {one.__qualname__} of {one.__module__}"
+                     for one in (old.definition, new.definition))  # fmt: skip
+    raise InvalidValue(
+        f"operator {new.name}: is defined already by {first}, as {old.schema}, "
+        f"and again by {second}" + (f", as {new.schema}" * (new.schema != old.schema)),
+        "a name belongs to one class of one module; cells of a notebook may rename theirs",
+        "choose another name for the operator, or for the class the one that it had",
+    )
+
+
+def _differences(before: Any, now: Any) -> dict[str, tuple[Any, Any]]:
+    """The facts that frameworks hold of an operator, as both say them, where they differ."""
+    first, second = _facts(before), _facts(now)
+    return {name: (first[name] or "none", second[name] or "none")
+            for name in first if first[name] != second[name]}  # fmt: skip
+
+
+def _facts(operator: Any) -> dict[str, Any]:
+    kernel = operator.member("kernel")
+    gradient = operator.gradient
+    members = {name: operator.member(name) for name in ("bounded", "packing", "autocast")}
+    return {
+        "schema": operator.signature,
+        "rule of types": operator.types_text,
+        "gradient": operator.member("gradient") or (gradient and gradient.operator.schema),
+        "set of saved tensors": gradient and gradient.saved,
+        "set of wanted gradients": gradient and gradient.wanted,
+        "kernel": kernel and f"one in C++, takes_strides={kernel.takes_strides}",
+        **members,
+    }

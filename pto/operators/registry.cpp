@@ -14,6 +14,7 @@ namespace pto {
 namespace {
 
 constexpr int kMaxOperators = 16384;
+constexpr const char* kReplaced = "_replaced::";  // the name of operators whose own was freed
 
 // Readers take no lock: the count is raised only after an entry is complete.
 struct Registry {
@@ -37,7 +38,8 @@ Operator* find(std::string_view name) {
   const int count = registry().count.load(std::memory_order_acquire);
   for (int i = 0; i < count; ++i) {
     Operator* one = registry().entries[static_cast<size_t>(i)].get();
-    if (one->schema.name == name) return one;
+    const bool is_replaced = std::atomic_ref(one->plain.name).load() == kReplaced;
+    if (one->schema.name == name && !is_replaced) return one;
   }
   return nullptr;
 }
@@ -138,6 +140,8 @@ void renew_operator(int index) {
   Operator& one = entry(index);
   one.kernels_owner = kernel_table().new_owner(one.schema.name);
 }
+
+void free_operator_name(int index) { std::atomic_ref(entry(index).plain.name).store(kReplaced); }
 
 void set_providers(Providers providers) {
   registry().providers.store(std::make_shared<const Providers>(std::move(providers)));

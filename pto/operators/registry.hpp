@@ -98,6 +98,10 @@ int define_operator(const OperatorDefinition& definition);
 // the same schema: the next call asks its providers anew. Calls under way end with what they have.
 void renew_operator(int index);
 
+// Lets another operator have the name of this one, which goes on for who holds its index or
+// pto_operator. No framework may have been told of it: its plain name is private from then on.
+void free_operator_name(int index);
+
 void set_providers(Providers providers);
 
 std::shared_ptr<const Program> make_kernel(const KernelRequest& request);

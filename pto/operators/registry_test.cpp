@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "pto/base/error.hpp"
+#include "pto/operators/operator.hpp"
 
 namespace pto::registry_test {
 
@@ -196,6 +197,18 @@ TEST(Registry, refuses_a_name_that_is_taken) {
   expect_refused("scaled_add(Tensor x) -> Tensor",
                  "operator scaled_add: is defined already, as "
                  "scaled_add(Tensor x, Tensor? y, *");
+}
+
+TEST(Registry, a_freed_name_is_another_operators_and_the_first_goes_on) {
+  const int first = define_operator({.schema = "freed(Tensor x) -> Tensor"});
+  expect_refused("freed(Tensor x, Tensor y) -> Tensor", "operator freed: is defined already");
+  free_operator_name(first);
+  EXPECT_EQ(pto_operator_find("freed"), nullptr);
+  const int second = define_operator({.schema = "freed(Tensor x, Tensor y) -> Tensor"});
+  EXPECT_EQ(pto_operator_find("freed"), pto_operator_at(second));
+  EXPECT_EQ(pto_operator_at(first)->name[0], '_');  // no framework is told of it
+  EXPECT_EQ(pto_operator_at(first)->n_tensors, 1);
+  EXPECT_EQ(operator_at(first).schema.name, "freed");
 }
 
 TEST(Registry, refuses_an_operator_without_tensors) {

@@ -10,14 +10,15 @@ ABI version.
 
 import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pto import _core, build_config
 from pto.config import config
 from pto.errors import Failure, InvalidType, InvalidValue
+from pto.side_by_side import side_by_side
 from pto.sources import SourceText, read_source, split_flags
 from pto.tasks.arguments import ParamType
 from pto.tasks.chips import chip_defines, explain_buffer
@@ -215,9 +216,9 @@ def _compile_all(
 ) -> tuple[Code, dict]:  # fmt: skip
     """Compiles the orchestration and each source of kernels."""
     target = config.target
-    with ThreadPoolExecutor(min(len(units) + 1, os.cpu_count() or 1), "pto-compile") as pool:
-        first = head and pool.submit(
-            _core.compile_functions,
+
+    def compile_head() -> Any:
+        return _core.compile_functions(
             head.name,
             head.text,
             [function],
@@ -226,10 +227,14 @@ def _compile_all(
             standard=head.standard,
             cache_directory=folder,
         )
-        others = {text: pool.submit(_compile_kernels, text, kernels, target, platform, folder)
-                  for text, kernels in units.items()}  # fmt: skip
-        head_code = Code(first.result()) if first else None
-        return head_code, {text: Code(job.result()) for text, job in others.items()}
+
+    jobs = [partial(_compile_kernels, text, kernels, target, platform, folder)
+            for text, kernels in units.items()]  # fmt: skip
+    head_code, *codes = [
+        made and Code(made)
+        for made in side_by_side([compile_head if head else lambda: None, *jobs], len(jobs) + 1)
+    ]
+    return head_code, dict(zip(units, codes, strict=True))
 
 
 def _compile_kernels(

@@ -48,6 +48,7 @@ std::vector<Bounded> evaluate_elements(Evaluation& in, const Node& node) {
   std::vector<ElementNumber> x(arity);
   std::vector<double> b(arity);
   for (size_t i = 0; i < out.array.size(); ++i) {
+    in.budget().poll(1);
     for (size_t k = 0; k < arity; ++k) x[k] = in.operand(node, k).array.at(i);
     const ElementValue element_value = evaluate_element(node.op, from, node.type.dtype, x);
     out.array.set(i, element_value.number);

@@ -36,6 +36,14 @@ ElementNumber folded(Opcode op, DType dtype, std::span<const ElementNumber> x) {
 void Budget::work(int64_t operations) {
   left_.operations -= std::min(operations, left_.operations);
   if (left_.operations == 0) fail_limit("operations", limits_.operations);
+  poll(1);
+}
+
+void Budget::ask() {
+  unpolled_ = 0;
+  if (limits_.interrupted && limits_.interrupted())
+    fail({"the interpreter was interrupted", "its host has asked it to end", "call it again"},
+         ErrorKind::Runtime);
 }
 
 void Budget::round() {
@@ -117,6 +125,7 @@ Bounded Evaluation::gather(const Bounded& from, std::vector<int64_t> shape,
                            const std::vector<size_t>& where) const {
   Bounded out = empty(from.array.dtype, std::move(shape));
   for (size_t i = 0; i < where.size(); ++i) {
+    budget_.poll(1);
     out.array.set(i, from.array.at(where[i]));
     if (with_bounds_) out.bounds[i] = from.bounds[where[i]];
   }
@@ -134,6 +143,7 @@ Bounded Evaluation::broadcast(const Bounded& from, const std::vector<int64_t>& s
 
 void Evaluation::fold_into(Bounded& out, size_t i, Opcode op, const std::vector<ElementNumber>& x,
                            const std::vector<double>& b, double steps) const {
+  budget_.poll(static_cast<int64_t>(x.size()));
   const DType dtype = out.array.dtype;
   const ElementNumber total = folded(op, dtype, x);
   out.array.set(i, {round_to(is_float(dtype) ? dtype : DType::F64, total.real), total.integer});

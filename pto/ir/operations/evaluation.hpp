@@ -26,6 +26,10 @@ class Budget {
   explicit Budget(const InterpretLimits& limits) : limits_(limits), left_(limits) {}
 
   void work(int64_t operations);
+  // Is called while work is done, each time so many operations later, for an interruption.
+  void poll(int64_t operations) {
+    if ((unpolled_ += operations) >= kPolled) ask();
+  }
   void round();  // of a loop that runs until its values end it
   // Counts the elements of a value before it is made, and the work to make it.
   void hold(int64_t elements);
@@ -33,8 +37,13 @@ class Budget {
   void give_back_to(int64_t elements) { left_.elements = elements; }
 
  private:
+  static constexpr int64_t kPolled = 1 << 20;  // some ten milliseconds
+
+  void ask();
+
   const InterpretLimits limits_;
   InterpretLimits left_;
+  int64_t unpolled_ = 0;
 };
 
 // Counts the elements; throws unless the product of the sizes, each counted at least as 1, fits 64

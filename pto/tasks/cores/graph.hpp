@@ -70,6 +70,9 @@ class TaskGraph {
   int64_t tasks() const { return int64_t(tasks_.size()); }
   int64_t edges() const { return int64_t(successors_.size()); }
   int64_t bytes() const { return bytes_; }  // of its own memory
+  // In the order of submission; a task's successors begin at its `first_successor`.
+  std::span<const GraphTask> all_tasks() const { return tasks_; }
+  std::span<const int32_t> all_successors() const { return successors_; }
 
  private:
   friend class Recorder;

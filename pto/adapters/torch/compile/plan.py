@@ -10,8 +10,8 @@ compiled on threads of their own.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from pto.errors import Error
 from pto.formulas import NotExpressible
 from pto.graphs.partition import Partition
 from pto.graphs.program import RESULTS_MAX, TENSORS_MAX, GroupProgram, program_of
+from pto.side_by_side import side_by_side
 from torch import fx
 
 INPUTS_MAX = TENSORS_MAX - 4  # sizes may come as tensors, too
@@ -188,8 +189,8 @@ def planned(graph: fx.Graph, constants: set[fx.Node]) -> tuple[Translation, list
         except Exception as error:  # for whatever reason: its halves, or ATen, take its place
             failures[id(step.program)] = error
 
-    with ThreadPoolExecutor(max(1, min(4, torch.get_num_threads()))) as pool:
-        list(pool.map(compile_one, programs.values()))
+    jobs = [partial(compile_one, step) for step in programs.values()]
+    side_by_side(jobs, max(1, min(4, torch.get_num_threads())))
     if not failures:
         return planner.of, steps
     first = next(iter(failures.values()))
