@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto import _core
-from pto.cells import ShownAsText
+from pto.cells import ShownAsText, preformatted, table
 from pto.errors import InvalidType
 from pto.language.explanation import Explanation
 from pto.language.location import describe, user_line
@@ -68,6 +68,15 @@ class Health(ShownAsText):
     findings: tuple[Finding, ...]
 
     def __str__(self) -> str:
+        findings = self.findings or ["  nothing found"]
+        return "\n".join([self._counts(), *map(str, findings)])
+
+    def _cells(self) -> Iterator[str]:
+        yield preformatted(self._counts() if self.findings else str(self))
+        rows = [(one.kind, one.what, one.advice, one.line) for one in self.findings]
+        yield table(("finding", "what", "advice", "line"), rows)
+
+    def _counts(self) -> str:
         total = sum(self.operations.values())
         most = ", ".join(f"{n} {op}" for op, n in Counter(self.operations).most_common(6))
         peak = "depends on data" if self.peak_bytes is None else f"{self.peak_bytes} bytes"
@@ -78,12 +87,19 @@ class Health(ShownAsText):
             f"  {self.kernels} kernels, {self.products} products, {self.loops} loops",
             f"  peak of values: {peak} on {self.threads} threads",
             f"  equal kernels {self.homogeneity:.0%}, small kernels {self.small_kernels:.0%}",
-            *map(str, self.findings or ["  nothing found"]),
         ])  # fmt: skip
 
 
 def health(function: Any, /, *args: Any, **kwargs: Any) -> Health:
-    """Counts of a call with these arguments, and findings with advice."""
+    """Counts of a call with these arguments, and findings with advice.
+
+    Example:
+        @pto.jit
+        def double(x):
+            return x + x
+
+        print(pto.health(double, x).operations)
+    """
     explain = getattr(function, "explain", None)
     if explain is None:
         raise InvalidType(

@@ -5,6 +5,7 @@
     print(found)                       # statements, workers, critical path, changes
     found.statements[0].share          # of the time that the workers were busy
     found.changes[0].predicted_s       # of the call, with that change
+    found.roofline()                   # a plot: the statements beside what this machine can do
 
 Some calls on copies of the arrays are recorded, and the report tells of the one of median time. A
 statement is a step of explain(), by the same name. Times are seconds.
@@ -16,10 +17,10 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pto.advice import Change, best, change_lines
-from pto.cells import ShownAsText
+from pto.cells import ShownAsText, preformatted, table
 from pto.errors import InvalidValue
 from pto.language.copies import copies_of
 from pto.language.location import user_line
@@ -38,6 +39,9 @@ from pto.language.replay import Changed, Replay, loops_in_order
 from pto.language.rooflines import Work, copy_rate, seconds, works_of
 from pto.language.upper_bounds import bytes_of
 from pto.units import time_text
+
+if TYPE_CHECKING:
+    from pto.language.roofline_plot import Roofline
 
 _SHOWN = 12  # statements in the text
 _ON_PATH = 4  # statements of the critical path
@@ -105,6 +109,19 @@ class ProgramReport(ShownAsText, str):
     def of(self, kind: str) -> list[StatementTime]:
         """The statements of one kind: "kernel", "product", "loop" ..."""
         return [one for one in self.statements if one.step.kind == kind]
+
+    def roofline(self) -> "Roofline":
+        """The statements beside the bandwidth and the peak of this machine: a picture in a cell,
+        and svg() its text. Ceilings are measured once in a process."""
+        from pto.language.roofline_plot import roofline
+
+        return roofline(self, self._recorded)
+
+    def _cells(self) -> Iterator[str]:
+        parts = vars(self)
+        yield preformatted("\n".join(_head(parts)))
+        yield table(_HEADS, [_row(one) for one in self.statements if one.calls])
+        yield preformatted("\n".join(_tail(parts)))
 
     def html(self, path: str | os.PathLike | None = None) -> str:
         """The call as one HTML page, also written to `path`: timeline, rooflines, memory, and the
@@ -298,6 +315,16 @@ def _outputs(found: Recorded, block: int) -> list[int]:
 
 
 def _lines(parts: dict[str, Any]) -> Iterator[str]:
+    yield from _head(parts)
+    statements = [one for one in parts["statements"] if one.calls]
+    for one in statements[:_SHOWN]:
+        yield _statement_line(one)
+    if len(statements) > _SHOWN:
+        yield f"  and {len(statements) - _SHOWN} statements more"
+    yield from _tail(parts)
+
+
+def _head(parts: dict[str, Any]) -> Iterator[str]:
     workers, repeats = parts["workers"], parts["repeats"]
     median = f", the median of {repeats} calls" if repeats > 1 else ""
     duration = parts["duration_s"]
@@ -306,11 +333,9 @@ def _lines(parts: dict[str, Any]) -> Iterator[str]:
     yield f"  critical path {time_text(parts['critical_s'])}: {shown}"
     for one in workers:
         yield f"  worker {one.worker} idle {time_text(one.idle_s)}, {one.idle_s / duration:.0%}"
-    statements = [one for one in parts["statements"] if one.calls]
-    for one in statements[:_SHOWN]:
-        yield _statement_line(one)
-    if len(statements) > _SHOWN:
-        yield f"  and {len(statements) - _SHOWN} statements more"
+
+
+def _tail(parts: dict[str, Any]) -> Iterator[str]:
     yield f"  {parts['rest']:5.1%} in no statement"
     if parts["dropped"]:
         yield f"  {parts['dropped']} executions had no room: shares are of those before them"
@@ -323,6 +348,18 @@ def _path(critical: tuple[tuple[str, float], ...]) -> list[str]:
     least = sorted((time for _, time in critical), reverse=True)[:_ON_PATH]
     kept = [f"{title} {time_text(time)}" for title, time in critical if time >= least[-1]]
     return [*kept[:_ON_PATH], *(["..."] if len(critical) > _ON_PATH else [])]
+
+
+_HEADS = ("busy", "statement", "calls", "total", "each", "bytes", "multiply-adds",
+          "of its roofline", "line")  # fmt: skip
+
+
+def _row(one: StatementTime) -> tuple[Any, ...]:
+    """A statement in a table; "" for what is not known."""
+    share = "" if one.roofline_share is None else f"{one.roofline_share:.0%}"
+    return (f"{one.share:.1%}", one.step.title, one.calls, time_text(one.total_s),
+            time_text(one.total_s / one.calls), "" if one.bytes is None else one.bytes,
+            one.multiply_adds or "", share, ", ".join(one.step.lines))  # fmt: skip
 
 
 def _statement_line(one: StatementTime) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto import _core
+from pto.cells import ShownAsText, preformatted, table
 from pto.errors import InvalidType, InvalidValue
 from pto.language.arguments import is_typed
 from pto.language.copies import copies_of
@@ -43,6 +44,12 @@ class Trial:
     best_seconds: float
     note: str = ""
 
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        times = ("", "") if self.note else (
+            f"{self.seconds * 1e6:.1f} us", f"{self.best_seconds / self.seconds:.2f}")  # fmt: skip
+        return (_text(self.options), *times, self.note)
+
     def __str__(self) -> str:
         if self.note:
             return f"{_text(self.options)}: {self.note}"
@@ -50,8 +57,8 @@ class Trial:
         return f"{_text(self.options)}: {self.seconds * 1e6:.1f} us, {ratio:.2f} x the best so far"
 
 
-@dataclass(frozen=True)
-class Tuned:
+@dataclass(frozen=True, repr=False)
+class Tuned(ShownAsText):
     """The result of a search: `options`, {} where the defaults are best; seconds of a call."""
 
     name: str
@@ -64,12 +71,22 @@ class Tuned:
     cpu: str
 
     def __str__(self) -> str:
+        head, end = self._ends()
+        return "\n".join([head, *(f"  tried {one}" for one in self.trials), f"  {end}"])
+
+    __repr__ = __str__
+
+    def _cells(self) -> Iterator[str]:
+        head, end = self._ends()
+        yield preformatted(head)
+        yield table(("tried", "time", "x the best so far", ""), (one.row for one in self.trials))
+        yield preformatted(end)
+
+    def _ends(self) -> tuple[str, str]:
         ratio = self.default_seconds / self.seconds
-        lines = [f"{self.name}: {_text(self.options)}, {self.seconds * 1e6:.1f} us, "
-                 f"{ratio:.2f} x the default of {self.default_seconds * 1e6:.1f} us"]  # fmt: skip
-        lines += [f"  tried {one}" for one in self.trials]
-        lines.append(f"  in {self.duration_s:.1f} s, kept in {self.path} for {self.cpu}")
-        return "\n".join(lines)
+        return (f"{self.name}: {_text(self.options)}, {self.seconds * 1e6:.1f} us, "
+                f"{ratio:.2f} x the default of {self.default_seconds * 1e6:.1f} us",
+                f"in {self.duration_s:.1f} s, kept in {self.path} for {self.cpu}")  # fmt: skip
 
 
 def tune(f: Any, *args: Any, budget_s: float = 30, path: Any = None, **kwargs: Any) -> Tuned:
@@ -79,6 +96,14 @@ def tune(f: Any, *args: Any, budget_s: float = 30, path: Any = None, **kwargs: A
     of this kind. `path` is another file to write, which config.tuned may name; then nothing changes
     here. Raises pto.Error where f is no jitted function or runs without kernels, and before the
     search where the file cannot be written.
+
+    Example:
+        @pto.jit
+        def double(x):
+            return x + x
+
+        found = pto.tune(double, x, budget_s=0.1, path="tuned.json")
+        print(found.seconds <= found.default_seconds)
     """
     _check(f, budget_s)
     function, args, kwargs = f.plain(args, kwargs)

@@ -11,11 +11,11 @@ Thread safety: as that of a call of the function.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pto import _core
-from pto.cells import ShownAsText
+from pto.cells import ShownAsText, preformatted, table
 from pto.config import config
 from pto.errors import Error, InvalidType
 from pto.language.copies import copies_of, filled
@@ -68,10 +68,18 @@ class Report(ShownAsText):
 
     def __str__(self) -> str:
         lines = [f"  {stage:<24} {how}" for stage, how in self.stages]
+        return "\n".join([self._head(), *lines, *([str(self.deviation)] if self.deviation else [])])
+
+    def _cells(self) -> Iterator[str]:
+        yield preformatted(self._head())
+        yield table(("stage", "how it agrees"), self.stages)
+        if self.deviation:
+            yield preformatted(str(self.deviation))
+
+    def _head(self) -> str:
         if self.deviation is None:
-            return "\n".join([f"{self.name}: every stage computes what its graph means", *lines])
-        head = f"{self.name}: the stage {self.deviation.stage} is wrong, a defect of OpenPTO"
-        return "\n".join([head, *lines, str(self.deviation)])
+            return f"{self.name}: every stage computes what its graph means"
+        return f"{self.name}: the stage {self.deviation.stage} is wrong, a defect of OpenPTO"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +95,13 @@ def verify(function: Any, *args: Any, **kwargs: Any) -> Report:
     """Compares each stage of this call with the interpreter; all runs on copies of the arrays.
 
     Raises Error where the call itself is one: the interpreter refuses its arguments, say.
+
+    Example:
+        @pto.jit
+        def double(x):
+            return x + x
+
+        print(pto.verify(double, x).is_equal)
     """
     return _verified(function, args, kwargs, True)
 

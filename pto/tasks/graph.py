@@ -3,6 +3,7 @@
 
     graph = rt.capture("step", args)      # runs nothing
     graph.replay(args)                    # other arrays of the same shapes too
+    graph.svg()                           # a picture of its tasks; also at the end of a cell
 
 If element types, shapes, strides, overlaps of the arrays or a scalar differ from the capture, the
 graph captures anew, warns, and counts it in `recaptures`. Scalars that the orchestration took by
@@ -15,13 +16,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pto import _core
+from pto.graphviz import Drawn
 from pto.tasks.arguments import Arg
+from pto.tasks.picture import dot_of
 from pto.tasks.run import Report, Work
 from pto.tasks.simulation import Scaling, SimulatedRun, checked_cores, simulated
 from pto.tasks.tracing import TraceRequest, Tracing
 
 
-class CapturedGraph:
+class CapturedGraph(Drawn):
     """Made by Runtime.capture(); replays of one graph follow each other."""
 
     def __init__(
@@ -51,6 +54,10 @@ class CapturedGraph:
     def nbytes(self) -> int:
         """Bytes of the graph's own memory, for tensors that the orchestration allocated."""
         return self._graph.nbytes
+
+    def dot(self) -> str:
+        """The tasks and their dependencies in Graphviz's language."""
+        return dot_of(*self._graph.nodes())
 
     def replay(self, args: Sequence[Arg]) -> None:
         """Runs the tasks on these arguments and waits; raises the first cause of a failure."""

@@ -3,6 +3,7 @@
 
     graph = rt.capture("pipeline", args)      # orchestrates, runs nothing
     graph.replay(args)                        # other arrays of the same kind too
+    graph.svg()                               # a picture of its tasks; also at the end of a cell
 
 The graph owns what the orchestration allocated. If the arguments' structure, element types, shapes,
 strides, overlaps or numbers differ from the capture, or a private array is shared now, the graph
@@ -18,8 +19,10 @@ import numpy
 
 from pto import _core
 from pto.errors import Failure
+from pto.graphviz import Drawn
 from pto.tasks.arguments import Arg, TensorHandle
 from pto.tasks.host_context import Context, HostKernel, Node
+from pto.tasks.picture import dot_of
 from pto.tasks.run import HostReport
 from pto.tasks.shared import PrivateCopies, bounds_of, numpy_of
 
@@ -58,7 +61,7 @@ class RecordingContext(Context):
         return RecordedNode(number, self)
 
 
-class HostGraph:
+class HostGraph(Drawn):
     """Made by Runtime.capture(); replays follow the other runs of the runtime."""
 
     def __init__(
@@ -72,6 +75,10 @@ class HostGraph:
     @property
     def tasks(self) -> int:
         return self._recording.tasks
+
+    def dot(self) -> str:
+        """The tasks and their dependencies in Graphviz's language."""
+        return dot_of(*self._recording.nodes())
 
     def replay(self, args: Any = None, deadline: float | None = None) -> None:
         """Runs the tasks on these arguments and waits; raises the first cause of a failure."""

@@ -10,11 +10,12 @@ of level 3. Times are seconds.
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pto.advice import Change, best, change_lines
-from pto.cells import ShownAsText
+from pto.cells import ShownAsText, preformatted, table
 from pto.units import time_text
 
 _SHOWN = 8  # tasks and kernels in the text
@@ -71,18 +72,33 @@ class TraceReport(ShownAsText):
         return pages.html(self.trace, path, self.sources)
 
     def __str__(self) -> str:
+        kernels = [_kernel_line(one, self.level) for one in self.kernels[:_SHOWN]]
+        return "\n".join([*self._head(), *kernels, *self._tail()])
+
+    def _cells(self) -> Iterator[str]:
+        yield preformatted("\n".join(self._head()))
+        columns = 5 if self.level else 2
+        rows = [
+            (one.kernel, one.calls, time_text(one.busy_s), time_text(one.busy_s / one.calls),
+             time_text(one.longest_s))[:columns] for one in self.kernels
+        ]  # fmt: skip
+        yield table(("kernel", "calls", "busy", "each", "longest")[:columns], rows)
+        yield preformatted("\n".join(self._tail()))
+
+    def _head(self) -> list[str]:
         kind = "replay of " if self.is_replay else ""
-        lines = [f"{kind}{self.program}: {time_text(self.duration_s)} on {self.workers} workers"]
-        if self.level > 0:
-            lines += self._times()
-        lines += [_kernel_line(one, self.level) for one in self.kernels[:_SHOWN]]
+        head = f"{kind}{self.program}: {time_text(self.duration_s)} on {self.workers} workers"
+        return [head, *(self._times() if self.level > 0 else [])]
+
+    def _tail(self) -> list[str]:
+        lines = []
         if self.changes is not None:
             lines += change_lines(self.changes)
         elif self.level < 3:
             lines.append("  trace(path, level=3) finds the critical path and what would help")
         if self.dropped:
             lines.append(f"  {self.dropped} records were overwritten: the first tasks are missing")
-        return "\n".join(lines)
+        return lines
 
     def _times(self) -> list[str]:
         lines = [
