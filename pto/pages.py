@@ -6,59 +6,19 @@
 `sources` are files to show beside it, or folders where lines of the trace name files.
 """
 
-import ast
 import importlib
+import json
 import os
-import runpy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pto.errors import Failure, InvalidValue, MissingFile, working_folder_name
+from pto.errors import Failure, InvalidValue, MissingFile
 
+if TYPE_CHECKING:
+    from pto.studio import Document
 
-def html_of_call(text: str, path: str | os.PathLike) -> None:
-    """Writes the page of a call that a text names: "softmax.py:softmax(x)".
-
-    The file runs first, under another name than __main__; the call's function, which is jitted, and
-    its arguments are then evaluated with what the file defines. Raises InvalidValue for a text that
-    is no such call, MissingFile without the file, and what the file raises.
-    """
-    name, _, call = text.partition(".py:")
-    file = f"{name}.py"
-    try:
-        node = ast.parse(call.strip(), mode="eval").body
-    except SyntaxError:
-        node = None
-    if not isinstance(node, ast.Call) or any(one.arg is None for one in node.keywords):
-        raise InvalidValue(
-            f"studio: {text!r} names no call", "it is a file and a call of a jitted function in it",
-            "write it like this: softmax.py:softmax(x)",
-        )  # fmt: skip
-    if not os.path.isfile(file):
-        raise MissingFile(
-            f"studio: the file {file} does not exist", "it defines the function of the call",
-            f"check it; the working folder is {working_folder_name()}",
-        )  # fmt: skip
-    names = runpy.run_path(file)
-
-    def value(one: ast.expr) -> Any:
-        try:
-            return eval(compile(ast.Expression(one), text, "eval"), names)
-        except NameError as error:
-            raise InvalidValue(
-                f"studio: {ast.unparse(one)}: {error}", f"{file} defines what the call may name",
-                "define it there, or use another name",
-            ) from None  # fmt: skip
-
-    function = value(node.func)
-    if not hasattr(function, "report"):
-        raise InvalidValue(
-            f"studio: {ast.unparse(node.func)} in {file} is no jitted function",
-            f"it is of type {type(function).__name__}", "decorate it with @pto.jit",
-        )  # fmt: skip
-    keywords = {one.arg: value(one.value) for one in node.keywords}
-    function.report(*map(value, node.args), **keywords).html(path)
+TEXTS_MAX = 1 << 20  # characters of a source that a page takes
 
 
 def html(
@@ -66,12 +26,7 @@ def html(
 ) -> str:
     """The text of the page of a trace: its JSON, or the path of its file. Written to `path` if one
     is given. Raises Failure where Bokeh is not installed or the path cannot be written."""
-    studio = importlib.import_module("pto.studio")
-    if isinstance(trace, dict):
-        document = studio.document_of(trace, sources=sources)
-    else:
-        document = studio.read(trace, sources)
-    text = studio.page(document)
+    text = importlib.import_module("pto.studio").page(read(trace, sources))
     if path is not None:
         try:
             Path(path).write_text(text, encoding="utf-8")
@@ -82,3 +37,61 @@ def html(
                 "pass another path, or make room there",
             ) from None
     return text
+
+
+def read(trace: Any, sources: Iterable[str | os.PathLike] = ()) -> "Document":
+    """The document of a trace: its JSON, or the path of its file. Sources that its lines name are
+    looked up beside the file and in folders among `sources`; files among these are shown too.
+
+    Raises MissingFile without the file, InvalidValue where it is no trace.
+    """
+    studio = importlib.import_module("pto.studio")
+    given = [Path(one) for one in sources]
+    if isinstance(trace, dict):
+        made = studio.document_of(trace)
+    else:
+        path = Path(trace)
+        made = studio.document_of(_json(path, studio.no_trace), str(path))
+        given.insert(0, path.parent)
+    for one in given:
+        if one.is_file() and (text := _text(one)) is not None:
+            made.sources.setdefault(one.name, text)
+    _find_sources(made, [one for one in given if not one.is_file()])
+    return made
+
+
+def _json(path: Path, no_trace: Callable[[str, str], InvalidValue]) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise no_trace(str(path), "it is no text") from None
+    except OSError as error:
+        raise MissingFile(
+            f"studio: {path} cannot be read: {error.strerror}",
+            "a page shows a file that f.trace(path, *args), rt.trace(path) or pto.package() wrote, "
+            "or a call of a function",
+            "pass the path of one, or write a call: softmax.py:softmax(x), module:softmax(x)",
+        ) from None
+    except (ValueError, RecursionError) as error:  # a NUL in the name too
+        raise no_trace(str(path), f"it is no JSON: {error}") from None
+
+
+def _find_sources(made: "Document", folders: list[Path]) -> None:
+    """Adds the texts of files that lines name, where they can be read."""
+    for kind in made.kinds:
+        for line in kind.lines:
+            file = line.rpartition(":")[0]
+            if file in made.sources or not file:
+                continue
+            for path in (Path(file), *(folder / file for folder in folders)):
+                if (text := _text(path)) is not None:
+                    made.sources[file] = text
+                    break
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file, or None: a page goes without a source that cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")[:TEXTS_MAX]
+    except (OSError, ValueError):
+        return None

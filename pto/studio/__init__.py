@@ -2,14 +2,13 @@
 """The studio: one self-contained page that shows a program and a run of it, all parts linked.
 
     from pto import studio
-    text = studio.page(studio.read("t.json"))     # HTML: no server, no network
+    text = studio.page(studio.document_of(json))     # HTML: no server, no network
 
-`python -m pto studio t.json` writes it to a file, and so do `report.html(path)` of a program's and
-of a runtime's report. The studio reads JSON and draws; it imports nothing of the other rooms. It
-needs Bokeh, whose scripts the page holds: pip install bokeh.
+pto/pages.py reads files for it, for `python -m pto studio t.json` and `report.html(path)` of a
+program's and of a runtime's report. It needs Bokeh, whose scripts the page holds.
 """
 
-from pto.studio.document import Document, document_of, read
+from pto.studio.document import Document, document_of, no_trace
 from pto.studio.layout import page
 
-__all__ = ["Document", "document_of", "page", "read"]
+__all__ = ["Document", "document_of", "no_trace", "page"]

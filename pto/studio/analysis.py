@@ -4,7 +4,9 @@
 Pure functions of a document. Times are microseconds.
 """
 
-from collections.abc import Iterator
+import bisect
+from collections import defaultdict
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +25,11 @@ def nest(document: Document) -> None:
     document.edges = [(places[a], places[b]) for a, b in document.edges]
     around: list[int] = []
     for at, one in enumerate(document.slices):
-        while around and not _holds(document.slices[around[-1]], one):
+        while around and not (one.lane == (outer := document.slices[around[-1]]).lane
+                              and outer.end >= one.end > outer.start):  # fmt: skip
             around.pop()
         one.depth, one.around = len(around), around[-1] if around else -1
         around.append(at)
-
-
-def _holds(outer, inner) -> bool:  # type: ignore[no-untyped-def]
-    return outer.lane == inner.lane and outer.end >= inner.end > outer.start
 
 
 def waits(document: Document) -> list[float]:
@@ -41,15 +40,20 @@ def waits(document: Document) -> list[float]:
         row = one.lane, one.depth
         idle = max(0.0, one.start - until.get(row, one.start))
         until[row] = one.end
-        found.append(idle if one.waited is None else float(one.waited))
+        found.append(idle if one.waited is None else one.waited)
     return found
 
 
 def critical_path(document: Document) -> list[int]:
-    """The chain of dependent slices that takes longest; [] where the trace has no edges."""
-    if not document.edges:
-        return []
+    """The chain of dependent slices that takes longest; [] where the trace has no edges.
+
+    A recorded program has none: its statements run in order, and the blocks of a job side by side.
+    Its edges are added here, and the waits of blocks since their job began; its path has the
+    innermost statements, and of each job the longest block.
+    """
     slices = document.slices
+    if not document.edges:
+        return _path_of_program(document) if any(one.part for one in slices) else []
     before: list[list[int]] = [[] for _ in slices]
     for producer, consumer in document.edges:
         before[consumer].append(producer)
@@ -66,53 +70,95 @@ def critical_path(document: Document) -> list[int]:
     return path[::-1]
 
 
+def _path_of_program(document: Document) -> list[int]:
+    slices = document.slices
+    jobs = sorted((one.start, at) for at, one in enumerate(slices) if one.part == "job")
+    inside: dict[int, list[int]] = defaultdict(list)
+    for at, one in enumerate(slices):
+        job = bisect.bisect_right(jobs, (one.start, len(slices))) - 1
+        if one.part == "part" and job >= 0 and one.start <= slices[jobs[job][1]].end:
+            inside[jobs[job][1]].append(at)
+            if one.waited is None:
+                one.waited = one.start - jobs[job][0]
+        else:
+            inside[one.around].append(at)
+    path: list[int] = []
+    todo = [at for at in reversed(inside[-1]) if slices[at].part == "call"]
+    while todo:
+        at = todo.pop()
+        inner = inside[at]
+        if slices[at].part == "job" and inner:
+            longest = max(inner, key=lambda one: slices[one].end - slices[one].start)
+            document.edges += [(path[-1], one) for one in inner if path and one != longest]
+            inner = [longest]
+        if not inner:
+            document.edges += [(path[-1], at)] if path else []
+            path.append(at)
+        todo += reversed(inner)
+    return path
+
+
 def span(document: Document) -> tuple[float, float]:
     """The begin and the end of the run."""
-    if not document.slices:
-        return 0.0, 1.0
-    begin = min(one.start for one in document.slices)
-    return begin, max(max(one.end for one in document.slices), begin + 1e-3)
+    begin = min((one.start for one in document.slices), default=0.0)
+    return begin, max([begin + 1e-3, *(one.end for one in document.slices)])
 
 
 def workers(document: Document) -> dict[str, np.ndarray]:
     """How many lanes were busy, idle while a task was ready, and idle for want of one, over time.
 
-    A task is ready from its begin less its wait. `time` has the middles of CELLS cells.
+    A task is ready from its begin less its wait. `time` has the middles of CELLS cells; `lanes` the
+    share of the run of each of the three, for each lane: idle lanes share what is ready.
     """
     begin, end = span(document)
     edges = np.linspace(begin, end, CELLS + 1)
-    outer = [one for one in document.slices if one.depth == 0]
-    busy = _covered([(one.start, one.end) for one in outer], edges)
-    waiting = _covered([(one.start - one.waited, one.start) for one in outer if one.waited], edges)
-    idle = np.maximum(len(document.lanes) - busy, 0)
-    ready = np.minimum(idle, waiting)
-    return {"time": (edges[1:] + edges[:-1]) / 2, "busy": busy, "ready": ready,
-            "none": idle - ready}  # fmt: skip
+    slices = document.slices
+    spans: list[list] = [[] for _ in document.lanes]
+    jobs: list[list] = [[] for _ in document.lanes]
+    for one in slices:
+        if one.depth == 0 or slices[one.around].part == "job":
+            spans[one.lane].append((one.start, one.end))
+        if one.part == "job":  # its thread waits, except in blocks of its own
+            jobs[one.lane].append((one.start, one.end))
+    busy = np.array([_covered(a, edges) - _covered(b, edges)
+                     for a, b in zip(spans, jobs, strict=True)]).reshape(-1, CELLS)  # fmt: skip
+    idle = np.clip(1 - busy, 0, 1)
+    waiting = _covered([(one.start - one.waited, one.start) for one in slices if one.waited], edges)
+    none = np.maximum(idle.sum(0), 1e-9)
+    ready = idle * np.minimum(1, waiting / none)
+    kinds = {"busy": busy, "ready": ready, "none": idle - ready}
+    series = {name: values.sum(0) for name, values in kinds.items()}
+    lanes = np.array([values.mean(1) for values in kinds.values()]).T
+    return {"time": (edges[1:] + edges[:-1]) / 2, "lanes": lanes, **series}
 
 
 def _covered(spans: list[tuple[float, float]], edges: np.ndarray) -> np.ndarray:
     """How many of the spans cover each cell, on average."""
-    if not spans:
-        return np.zeros(len(edges) - 1)
-    starts, ends = np.array(spans).T
-    total = [_time_before(edges, starts), _time_before(edges, ends)]
-    return np.diff(total[0] - total[1]) / np.diff(edges)
+    starts, ends = np.sort(np.array(spans, float).reshape(-1, 2), axis=0).T
+    total = np.zeros(len(edges))  # the time that spans took before each edge
+    for sign, points in ((1, starts), (-1, ends)):
+        count = np.searchsorted(points, edges)
+        total += sign * (edges * count - np.concatenate([[0.0], np.cumsum(points)])[count])
+    return np.diff(total) / np.diff(edges)
 
 
-def _time_before(edges: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """For each edge the sum of its distances to the points before it."""
-    points = np.sort(points)
-    count = np.searchsorted(points, edges)
-    sums = np.concatenate([[0.0], np.cumsum(points)])
-    return edges * count - sums[count]
+def held(document: Document) -> list[tuple[int, float, float]]:
+    """(slice, until, bytes) of values: a statement's are there to the end of what is around it."""
+    _, end = span(document)
+    found = []
+    for at, one in enumerate(document.slices):
+        about = document.about(one.kind)
+        if about.get("taken_bytes") and document.kinds[one.kind].name == about["title"]:
+            until = document.slices[one.around].end if one.around >= 0 else end
+            found.append((at, until, about["taken_bytes"]))
+    return found
 
 
-def memory(document: Document) -> dict[str, np.ndarray] | None:
-    """Bytes that values take over time: of a statement from its begin to the end of what is around
-    it. None where no statement tells its bytes."""
-    taken = {at: int(document.statements.get(kind.name, {}).get("taken_bytes") or 0)
-             for at, kind in enumerate(document.kinds)}  # fmt: skip
-    changes = sorted(_changes(document, taken))
+def memory(document: Document) -> dict[str, Any] | None:
+    """Bytes that values take over time; None where no statement tells its bytes."""
+    taken = held(document)
+    changes = sorted([(document.slices[at].start, bytes) for at, _, bytes in taken]
+                     + [(until, -bytes) for _, until, bytes in taken])  # fmt: skip
     if not changes:
         return None
     times, steps = np.array(changes, float).T
@@ -122,11 +168,3 @@ def memory(document: Document) -> dict[str, np.ndarray] | None:
         first = np.searchsorted(cells, np.arange(CELLS))
         times, total = times[first], np.maximum.reduceat(total, first)
     return {"time": times, "bytes": total}
-
-
-def _changes(document: Document, taken: dict[int, int]) -> Iterator[tuple[float, int]]:
-    _, end = span(document)
-    for one in document.slices:
-        if taken[one.kind]:
-            yield one.start, taken[one.kind]
-            yield (document.slices[one.around].end if one.around >= 0 else end), -taken[one.kind]

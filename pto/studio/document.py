@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a page shows from the JSON of a trace.
+"""Reads what a page shows from the JSON of a trace, and checks all that it keeps.
 
 A trace is a file for Perfetto as pto's tools write it: slices ("X") with `args`, arrows between
 them ("s" to "f"), names of lanes. Where `otherData.program` stands it tells of the program:
 
     {"name", "stages": [[name, text]], "cpp": [[name, text]], "sources": {file: text},
-     "statements": [{"title", "lines", "symbol", "calls", "total_s", "share", "bytes",
-                     "operations", "limit_s", "taken_bytes"}],
-     "rates": {"operations": per second, "bytes": per second, "near_bytes": the same in a cache}}
+     "statements": [{"title", "step", "lines", "symbol", "cpp", "calls", "total_s", "bytes",
+                     "share", "operations", "limit_s", "taken_bytes"}],
+     "rates": {"operations": per second, "bytes": per second, "near_bytes": the same in a cache},
+     "tables": [[title, [[cell of a heading], [cell of a row]]]], "notes": [text]}
 
-A part that is not there is a pane that the page lacks. Times are microseconds, as in the file.
+A slice belongs to the statement with its args.step, or else with its name as title; `cpp` names the
+text with a statement's `symbol`, where not every text may have it. Times are microseconds.
 """
 
 import json
-import math
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from pto.errors import InvalidValue, MissingFile
+from pto.errors import InvalidValue
 
-TEXTS_MAX = 1 << 20  # characters of a source that a page takes
+_MOST = 1e18  # of a number
+_NUMBER = (int, float)
+_CALLED = {str: "a text", dict: "an object", list: "a list", _NUMBER: "a number of at most 1e18"}
+_NUMBERS = ("step", "calls", "total_s", "bytes", "share", "operations", "limit_s", "taken_bytes")
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,13 @@ class Kind:
 
     name: str
     lines: tuple[str, ...]
+    statement: int = -1  # its place in `statements`
 
 
 @dataclass(slots=True)
 class Slice:
-    """Some time of a lane; `waited` is as the trace says, or None; `depth` counts those around."""
+    """Some time of a lane; `waited` is as the trace says, or None; `depth` counts those around.
+    `part` is "job" while a thread waits for blocks side by side, "part" for one of these, or ""."""
 
     start: float
     end: float
@@ -44,6 +47,7 @@ class Slice:
     number: int  # of the task, or the place in the trace
     waited: float | None
     iteration: int = -1
+    part: str = ""
     depth: int = 0
     around: int = -1  # the slice around it
 
@@ -52,150 +56,130 @@ class Slice:
 class Document:
     """Everything that a page shows. `edges` are (producer, consumer), places in `slices`."""
 
-    name: str
-    lanes: list[str]
-    kinds: list[Kind]
-    slices: list[Slice]
-    edges: list[tuple[int, int]]
+    name: str = ""
+    lanes: list[str] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    slices: list[Slice] = field(default_factory=list)
+    edges: list[tuple[int, int]] = field(default_factory=list)
     dropped: int = 0
     stages: list[tuple[str, str]] = field(default_factory=list)
     cpp: list[tuple[str, str]] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
-    statements: dict[str, dict[str, Any]] = field(default_factory=dict)  # by title
+    statements: list[dict[str, Any]] = field(default_factory=list)
     rates: dict[str, float] = field(default_factory=dict)
+    tables: list[tuple[str, list[list[str]]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def about(self, kind: int) -> dict[str, Any]:
+        """The statement of a kind, or {}."""
+        at = self.kinds[kind].statement
+        return self.statements[at] if at >= 0 else {}
 
 
-def read(path: str | os.PathLike, sources: Iterable[str | os.PathLike] = ()) -> Document:
-    """The document of a trace file. Sources that its lines name are looked up beside it and in
-    folders among `sources`; files among these are shown too.
-
-    Raises MissingFile without the file, InvalidValue where it is no trace.
-    """
-    path = Path(path)
+def document_of(trace: Any, shown: str = "the trace") -> Document:
+    """The document of the JSON of a trace, which errors call as `shown`."""
+    made = Document()
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise MissingFile(
-            f"studio: {path} cannot be read: {error.strerror}",
-            "a page shows a trace, which f.trace(path, *args) or rt.trace(path) writes",
-            "pass the path of one",
-        ) from None
-    except UnicodeDecodeError:
-        raise _no_trace(str(path), "it is no text") from None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _no_trace(str(path), f"it is no JSON: {error}") from None
-    return document_of(found, str(path), [path.parent, *sources])
-
-
-def document_of(
-    trace: Any, shown: str = "the trace", sources: Iterable[str | os.PathLike] = ()
-) -> Document:
-    """The document of the JSON of a trace; `shown` names it in errors."""
-    events = trace.get("traceEvents") if isinstance(trace, dict) else None
-    if not isinstance(events, list):
-        raise _no_trace(shown, "it has no list traceEvents")
-    try:
-        other = trace.get("otherData") or {}
-        program = other.get("program") or {}
-        made = _slices(events)
-        made.name = program.get("name", made.name)
-        made.stages = [(str(n), str(t)) for n, t in program.get("stages", ())]
-        made.cpp = [(str(n), str(t)) for n, t in program.get("cpp", ())]
-        made.statements = {one["title"]: one for one in program.get("statements", ())}
-        made.rates = program.get("rates", {})
-        made.sources = {str(n): _as_text(t) for n, t in program.get("sources", {}).items()}
-        made.dropped = int(other.get("dropped", 0))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _no_trace(shown, f"a part of it is {type(error).__name__}: {error}") from None
-    given = [Path(one) for one in sources]
-    for path in given:
-        if path.is_file() and (text := _text(path)) is not None:
-            made.sources.setdefault(path.name, text)
-    _find_sources(made, [path for path in given if not path.is_file()])
+        events = _get(trace, "traceEvents", list)
+        other = _get(trace, "otherData", dict, {})
+        made.dropped = int(_get(other, "dropped", _NUMBER, 0))
+        _read_program(made, _get(other, "program", dict, {}))
+        _read_slices(made, events)
+    except ValueError as error:
+        raise no_trace(shown, str(error)) from None
     return made
 
 
-def _no_trace(shown: str, why: str) -> InvalidValue:
+def no_trace(shown: str, why: str) -> InvalidValue:
     return InvalidValue(
         f"studio: {shown} is no trace", why,
         "write one with f.trace(path, *args), or with rt.trace(path, level=3) before a run",
     )  # fmt: skip
 
 
-def _as_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a source is no text")
+def _is(value: Any, kind: Any, name: str) -> Any:
+    """The value, where it is of the kind that `name` has in a trace."""
+    is_one = isinstance(value, kind) and not isinstance(value, bool)
+    if not is_one or (kind is _NUMBER and not abs(value) <= _MOST):
+        raise ValueError(f"{name} is {json.dumps(value)[:60]}, where a trace has {_CALLED[kind]}")
     return value
 
 
-def _slices(events: list) -> Document:
+def _get(of: Any, name: str, kind: Any, default: Any = None) -> Any:
+    """A member of an object; the default where it is missing or null."""
+    value = _is(of, dict, f"what has {name}").get(name)
+    return default if value is None and default is not None else _is(value, kind, name)
+
+
+def _all(of: Any, name: str, kind: Any) -> list:
+    """A list of one kind, [] where it is missing."""
+    return [_is(one, kind, f"an entry of {name}") for one in _get(of, name, list, [])]
+
+
+def _pairs(of: Any, name: str, kind: Any) -> list[tuple]:
+    """A list of lists of a text and one thing of a kind."""
+    for one in (found := _all(of, name, list)):
+        if len(one) != 2:
+            raise ValueError(f"an entry of {name} has {len(one)} parts, where a trace has 2")
+    return [(_is(a, str, f"a title of {name}"), _is(b, kind, name)) for a, b in found]
+
+
+def _read_program(made: Document, program: dict) -> None:
+    made.name = _get(program, "name", str, "")
+    made.stages, made.cpp = _pairs(program, "stages", str), _pairs(program, "cpp", str)
+    made.sources = {name: _is(text, str, f"the source {name}")
+                    for name, text in _get(program, "sources", dict, {}).items()}  # fmt: skip
+    for one in _all(program, "statements", dict):
+        texts = {name: _get(one, name, str, "") for name in ("symbol", "cpp")}
+        numbers = {name: _get(one, name, _NUMBER) for name in _NUMBERS if one.get(name) is not None}
+        made.statements.append({"title": _get(one, "title", str), **texts, **numbers,
+                                "lines": _all(one, "lines", str)})  # fmt: skip
+    rates = _get(program, "rates", dict, {})
+    made.rates = {name: rate for name in rates if (rate := _get(rates, name, _NUMBER, 0)) > 0}
+    made.tables = [(title, [[str(cell) for cell in _is(row, list, "a row")] for row in rows])
+                   for title, rows in _pairs(program, "tables", list)]  # fmt: skip
+    made.notes = _all(program, "notes", str)
+
+
+def _read_slices(made: Document, events: list) -> None:
+    """Reads the events; a statement without slices becomes a kind of its own at the end."""
     lanes: dict[int, str] = {}
-    kinds: dict[tuple, int] = {}
-    made = Document("", [], [], [], [])
+    kinds: dict[Kind, int] = {}
+    places: dict[Any, int] = {}
+    for at, one in enumerate(made.statements):
+        places.setdefault(one.get("step", one["title"]), at)
     order = {tid: at for at, tid in enumerate(sorted({
-        event["tid"] for event in events if event["ph"] == "X"}))}  # fmt: skip
-    arrows: dict[Any, tuple] = {}
+        _get(one, "tid", _NUMBER) for one in events if _get(one, "ph", str) == "X" or
+        (one["ph"] == "M" and one.get("name") == "thread_name")}))}  # fmt: skip
+    arrows: dict[str, dict[str, tuple]] = {}
     for event in events:
-        phase, args = event["ph"], event.get("args") or {}
-        if phase == "M":
-            if event["name"] == "process_name":
-                made.name = str(args["name"])
-            else:
-                lanes[event["tid"]] = str(args["name"])
+        phase, args = event["ph"], _get(event, "args", dict, {})
+        if phase == "M" and event.get("name") == "process_name":
+            made.name = made.name or _get(args, "name", str)
+        elif phase == "M" and event.get("name") == "thread_name":
+            lanes[_get(event, "tid", _NUMBER)] = _get(args, "name", str)
         elif phase == "X":
-            source = args.get("source")
-            lines = tuple(map(str, args.get("lines") or ([source] if source else ())))
-            key = str(event["name"]), lines
-            if key not in kinds:
-                kinds[key] = len(kinds)
-                made.kinds.append(Kind(*key))
-            start, end = float(event["ts"]), float(event["ts"]) + float(event["dur"])
-            if not math.isfinite(start) or not math.isfinite(end):
-                raise ValueError(f"a slice from {start} to {end}")
-            number = args.get("task", len(made.slices))
-            made.slices.append(Slice(start, end, order[event["tid"]], kinds[key],
-                                     int(number), args.get("waited_us"),
-                                     int(args.get("iteration", -1))))  # fmt: skip
-        elif phase == "s":
-            arrows[event["id"]] = order.get(event["tid"], -1), float(event["ts"])
-        elif phase == "f" and event["id"] in arrows:
-            arrows[event["id"]] += order.get(event["tid"], -1), float(event["ts"])
+            source = _get(args, "source", str, "")
+            name, lines = _get(event, "name", str), _all(args, "lines", str) or [source]
+            known = places.get(_get(args, "step", _NUMBER, -1), places.get(name, -1))
+            kind = Kind(name, tuple(filter(None, lines)), known)
+            start, took = _get(event, "ts", _NUMBER), _get(event, "dur", _NUMBER)
+            waited = None if args.get("waited_us") is None else _get(args, "waited_us", _NUMBER)
+            if took < 0 or (waited or 0) < 0:
+                raise ValueError(f"dur is {took}, waited_us {waited}, where a trace has times >= 0")
+            made.slices.append(Slice(
+                start, start + took, order[event["tid"]], kinds.setdefault(kind, len(kinds)),
+                int(_get(args, "task", _NUMBER, len(made.slices))), waited,
+                int(_get(args, "iteration", _NUMBER, -1)), _get(args, "is", str, "")))  # fmt: skip
+        elif phase in "sf" and phase:
+            end = order.get(_get(event, "tid", _NUMBER), -1), round(_get(event, "ts", _NUMBER), 3)
+            arrows.setdefault(json.dumps(event.get("id")), {})[phase] = end
+    rest = {*range(len(made.statements))} - {kind.statement for kind in kinds}
+    made.kinds = [*kinds, *(Kind(one["title"], tuple(one["lines"]), at)
+                            for at, one in enumerate(made.statements) if at in rest)]  # fmt: skip
     made.lanes = [lanes.get(tid, f"lane {tid}") for tid in order]
-    made.edges = _edges(made.slices, [ends for ends in arrows.values() if len(ends) == 4])
-    return made
-
-
-def _edges(slices: list[Slice], arrows: list[tuple]) -> list[tuple[int, int]]:
-    """Arrows as pairs of slices: one that ends where it begins, one that begins where it ends."""
-    ends = {(one.lane, round(one.end, 3)): at for at, one in enumerate(slices)}
-    starts = {(one.lane, round(one.start, 3)): at for at, one in enumerate(slices)}
-    found = []
-    for from_lane, from_time, to_lane, to_time in arrows:
-        first = ends.get((from_lane, round(from_time, 3)))
-        second = starts.get((to_lane, round(to_time, 3)))
-        if first is not None and second is not None:
-            found.append((first, second))
-    return found
-
-
-def _find_sources(made: Document, folders: list[Path]) -> None:
-    """Adds the texts of files that lines name, where they can be read."""
-    for kind in made.kinds:
-        for line in kind.lines:
-            file = line.rpartition(":")[0]
-            if file in made.sources or not file:
-                continue
-            for path in (Path(file), *(folder / file for folder in folders)):
-                if (text := _text(path)) is not None:
-                    made.sources[file] = text
-                    break
-
-
-def _text(path: Path) -> str | None:
-    """The text of a file, or None: a page goes without a source that cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")[:TEXTS_MAX]
-    except (OSError, ValueError):
-        return None
+    # An arrow is from the slice that ends where it begins to the one that begins where it ends.
+    ends = {(one.lane, round(one.end, 3)): at for at, one in enumerate(made.slices)}
+    starts = {(one.lane, round(one.start, 3)): at for at, one in enumerate(made.slices)}
+    known = [(ends.get(one.get("s")), starts.get(one.get("f"))) for one in arrows.values()]
+    made.edges = [(a, b) for a, b in known if a is not None and b is not None]

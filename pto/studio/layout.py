@@ -6,8 +6,8 @@ in which no tag can end.
 """
 
 import html
+import itertools
 import json
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -19,11 +19,20 @@ from pto.studio import analysis
 from pto.studio.document import Document
 
 HERE = Path(__file__).parent
-LONGEST = 10  # entries of a list of slices
+LONGEST, LISTED, POINTS_MAX, ROWS_SEEN = 10, 100, 200, 24  # entries, points, rows at first
 IDLE = (("busy", "#4878a8", "busy"), ("ready", "#d98b3a", "idle while a task was ready"),
         ("none", "#c8c8c8", "idle: no task was ready"))  # fmt: skip
 _ENTRY = re.compile(r"PTO_KERNEL\((\w+),\s*(\w+)")  # a kernel's name, and its function
-_PLACE = re.compile(r'@ |"(?P<file>[^"\n]+)":(?P<line>\d+)')
+_PLACE = re.compile(r'"([^"\n]+)":(\d+)')
+_PLOTS = {  # by name: the title, and what the page says where the trace does not know it
+    "timeline": ("Timeline", "The trace has no slices: nothing ran."),
+    "workers": ("Workers", "The trace has no slices: nothing ran."),
+    "memory": ("Memory", "The trace does not say which bytes values take. The report of a jitted "
+               "function does, f.report(*args).html(path); runs of tasks have no such records."),
+    "roofline": ("Roofline", "The trace does not say what statements compute and move. The report "
+                 "of a jitted function does, f.report(*args).html(path)."),
+    "path": ("Critical path", "The trace has no dependencies. rt.trace(path, level=3) has them."),
+}  # fmt: skip
 
 
 def page(document: Document) -> str:
@@ -37,36 +46,57 @@ def page(document: Document) -> str:
             "pip install bokeh",
         ) from None  # fmt: skip
     analysis.nest(document)
-    waited, path = analysis.waits(document), analysis.critical_path(document)
-    plots = _plots(document)
-    script, divisions = components(plots)
+    path = analysis.critical_path(document)  # before the others: it knows waits
+    waited, series = analysis.waits(document), analysis.workers(document)
+    points, moves = _roofline_points(document)
+    plots = _plots(document, series, points)
+    script, divisions = components(plots) if plots else ("", {})
+    if moves:
+        shown = _list("Moved bytes", moves[:LISTED], len(moves))
+        divisions["roofline"] = divisions.get("roofline", "") + shown
+    divisions |= {"path": ""} if path else {}
     parts = {
         "TITLE": html.escape(document.name or "a run"),
         "STYLE": (HERE / "studio.css").read_text(),
         "BOKEH": INLINE.render(),
-        "LISTS": _lists(document, waited, path),
-        "PLOTS": "\n".join(f"<section id='{name}'><h2>{_PLOTS[name]}</h2>{division}</section>"
-                           for name, division in divisions.items()),
+        "LISTS": _lists(document, waited, path, series["lanes"]),
+        "PLOTS": _tables(document) + _sections(document, divisions),
         "PANES": _panes(document),
         "DATA": _data(document, waited, path),
         "SCRIPT": script + f"<script>{(HERE / 'studio.js').read_text()}</script>",
     }  # fmt: skip
-    text = (HERE / "page.html").read_text()
-    return re.sub(r"@@(\w+)@@", lambda found: parts[found.group(1)], text)
+    return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], (HERE / "page.html").read_text())
 
 
-_PLOTS = {"timeline": "Timeline", "workers": "Workers", "memory": "Memory", "roofline": "Roofline"}
+def _sections(document: Document, divisions: dict[str, str]) -> str:
+    """The plots, and what is not known; a page of tables shows no run."""
+    chosen = divisions if document.tables else _PLOTS
+    unknown = {name: f"<p>{html.escape(_PLOTS[name][1])}</p>" for name in chosen}
+    return "\n".join(f"<section id='{name}'><h2>{_PLOTS[name][0]}</h2>{shown}</section>"
+                     for name, shown in (unknown | divisions).items() if shown)  # fmt: skip
 
 
-# --- plots ----------------------------------------------------------------------------------------
+def _tables(document: Document) -> str:
+    found = [f"<p>{html.escape(note)}</p>" for note in document.notes]
+    for title, rows in document.tables:
+        lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
+        found.append(f"<h2>{html.escape(title)}</h2><table><tr>{'</tr><tr>'.join(lines)}</table>")
+    return "".join(found)
 
 
-def _plots(document: Document) -> dict[str, Any]:
-    timeline = _timeline(document)
-    plots = {"timeline": timeline, "workers": _workers(document, timeline.x_range)}
-    if (series := analysis.memory(document)) is not None:
-        plots["memory"] = _memory(series, timeline.x_range)
-    if points := _roofline_points(document):
+def _plots(document: Document, series: dict[str, Any], points: list[dict]) -> dict[str, Any]:
+    from bokeh.models import BoxAnnotation
+
+    plots = {}
+    if document.slices:
+        plots["timeline"] = timeline = _timeline(document)
+        plots["workers"] = _workers(document, series, timeline.x_range)
+        if (taken := analysis.memory(document)) is not None:
+            plots["memory"] = _memory(taken, timeline.x_range)
+        mark = BoxAnnotation(name="mark", visible=False, fill_color="#d98b3a", fill_alpha=0.2)
+        for plot in plots.values():
+            plot.add_layout(mark)  # the time of what is selected
+    if points:
         plots["roofline"] = _roofline(document, points)
     return plots
 
@@ -76,8 +106,8 @@ def rows(document: Document) -> list[tuple[int, int]]:
     deepest: dict[int, int] = defaultdict(int)
     for one in document.slices:
         deepest[one.lane] = max(deepest[one.lane], one.depth)
-    return [(lane, depth) for lane in range(len(document.lanes))
-            for depth in range(deepest[lane] + 1)]  # fmt: skip
+    every = range(len(document.lanes))
+    return [(lane, depth) for lane in every for depth in range(deepest[lane] + 1)]
 
 
 def _figure(height: int, **options: Any) -> Any:
@@ -85,43 +115,43 @@ def _figure(height: int, **options: Any) -> Any:
     from bokeh.models import NumeralTickFormatter
     from bokeh.plotting import figure
 
+    options.setdefault("tools", "xpan,xwheel_zoom,xbox_zoom,reset")
     plot = figure(height=height, sizing_mode="stretch_width", output_backend="canvas",
-                  tools="xpan,xwheel_zoom,xbox_zoom,reset", active_scroll="xwheel_zoom",
-                  toolbar_location="right", min_border_left=130, **options)  # fmt: skip
+                  active_scroll="xwheel_zoom", toolbar_location="right", min_border_left=130,
+                  **options)  # fmt: skip
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
     return plot
 
 
 def _timeline(document: Document) -> Any:
-    from bokeh.models import ColumnDataSource, CustomJS, HoverTool, TapTool
+    from bokeh.models import ColumnDataSource, CustomJS, FixedTicker, HoverTool, TapTool
 
-    lines = rows(document)
-    begin, end = analysis.span(document)
-    plot = _figure(80 + 22 * min(len(lines), 24), x_range=(begin, end), y_range=(len(lines), 0),
-                   x_axis_label="microseconds")  # fmt: skip
-    plot.yaxis.ticker = [at + 0.5 for at, (_, depth) in enumerate(lines) if depth == 0]
-    plot.yaxis.major_label_overrides = {
-        at + 0.5: document.lanes[lane] for at, (lane, depth) in enumerate(lines) if depth == 0
-    }
+    count = len(rows(document))
+    zoom = {"tools": "pan,xwheel_zoom,ywheel_zoom,box_zoom,reset"} if count > ROWS_SEEN else {}
+    plot = _figure(80 + 22 * min(count, ROWS_SEEN), x_range=analysis.span(document),
+                   y_range=(count, 0), x_axis_label="microseconds", **zoom)  # fmt: skip
+    plot.yaxis.ticker = FixedTicker(ticks=[])  # studio.js sets it
+    plot.yaxis.name, plot.x_range.name, plot.y_range.name = "lanes", "time", "rows"
     plot.ygrid.visible = False
-    columns = ("left", "right", "top", "bottom", "color", "alpha", "label", "place")
+    columns = ("left", "right", "top", "bottom", "color", "alpha", "critical", "label")
     drawn = ColumnDataSource({name: [] for name in columns}, name="drawn")
     boxes = plot.quad(left="left", right="right", top="top", bottom="bottom", color="color",
-                      alpha="alpha", line_width=0, source=drawn)  # fmt: skip
+                      fill_alpha="alpha", line_alpha="critical", line_color="#e00000",
+                      line_width=2, source=drawn)  # fmt: skip
     boxes.nonselection_glyph = None
     arrows = ColumnDataSource({name: [] for name in ("x0", "y0", "x1", "y1")}, name="arrows")
     plot.segment("x0", "y0", "x1", "y1", color="#202020", line_width=1, source=arrows)
     plot.add_tools(HoverTool(renderers=[boxes], tooltips=[("", "@label")]),
                    TapTool(renderers=[boxes]))  # fmt: skip
     drawn.selected.js_on_change("indices", CustomJS(code="studio.tapped(cb_obj.indices)"))
-    for end_of in ("start", "end"):
-        plot.x_range.js_on_change(end_of, CustomJS(code="studio.zoomed()"))
-    plot.x_range.name = "time"
+    for one, end in itertools.product((plot.x_range, plot.y_range), ("start", "end")):
+        one.js_on_change(end, CustomJS(code="studio.zoomed()"))
     return plot
 
 
-def _workers(document: Document, x_range: Any) -> Any:
-    series = analysis.workers(document)
+def _workers(document: Document, series: dict[str, Any], x_range: Any) -> Any:
+    from bokeh.models import CustomJS
+
     plot = _figure(150, x_range=x_range, y_range=(0, max(len(document.lanes), 1)),
                    y_axis_label="lanes")  # fmt: skip
     names = [name for name, _, _ in IDLE]
@@ -130,37 +160,42 @@ def _workers(document: Document, x_range: Any) -> Any:
                      source={name: series[name] for name in ("time", *names)})  # fmt: skip
     plot.legend.orientation = "horizontal"
     plot.add_layout(plot.legend[0], "above")
+    plot.js_on_event("tap", CustomJS(code="studio.at(cb_obj.x, false)"))
     return plot
 
 
 def _memory(series: dict[str, Any], x_range: Any) -> Any:
-    from bokeh.models import NumeralTickFormatter
+    from bokeh.models import CustomJS, NumeralTickFormatter
 
     plot = _figure(130, x_range=x_range, y_axis_label="bytes")
     plot.yaxis.formatter = NumeralTickFormatter(format="0.[0] b")
     plot.step("time", "bytes", mode="after", color="#7a4ea0", line_width=2, source=series)
+    plot.js_on_event("tap", CustomJS(code="studio.at(cb_obj.x, true)"))
     return plot
 
 
-def _roofline_points(document: Document) -> list[dict[str, Any]]:
-    """The operations a byte, and operations a second, of each statement."""
-    places: dict[str, int] = {}
+def _roofline_points(document: Document) -> tuple[list[dict], list[tuple]]:
+    """Points (operations a byte, operations a second) of statements, and entries of those that only
+    move bytes or have no room, in order of their time."""
+    places: dict[int, int] = {}
     for at, kind in enumerate(document.kinds):
-        places.setdefault(kind.name, at)
-    found = []
-    for one in document.statements.values():
+        places.setdefault(kind.statement, at)
+    points, moves = [], []
+    statements = document.statements
+    for at in sorted(range(len(statements)), key=lambda at: -statements[at].get("total_s", 0)):
+        one = statements[at]
         time = one.get("total_s", 0) / max(one.get("calls", 0), 1)
-        if one.get("bytes") and one.get("operations") and time > 0:
-            found.append(
-                {
-                    "x": one["operations"] / one["bytes"],
-                    "y": one["operations"] / time,
-                    "label": one["title"],
-                    "place": places.get(one["title"], -1),
-                    "share": f"{one['limit_s'] / time:.0%}" if one.get("limit_s") else "-",
-                }
-            )
-    return found  # fmt: skip
+        size, operations = one.get("bytes", 0), one.get("operations", 0)
+        if min(time, size) <= 0:
+            continue
+        share = f"{one['limit_s'] / time:.0%}" if one.get("limit_s") else "-"
+        if operations > 0 and len(points) < POINTS_MAX:
+            points.append({"x": operations / size, "y": operations / time, "label": one["title"],
+                           "place": places[at], "share": share})  # fmt: skip
+        else:
+            moves.append(("kind", places[at], f"{html.escape(one['title'])} {size / time:.3g} "
+                          f"bytes a second, {share} of its roofline"))  # fmt: skip
+    return points, moves
 
 
 def _roofline(document: Document, points: list[dict[str, Any]]) -> Any:
@@ -182,41 +217,53 @@ def _roofline(document: Document, points: list[dict[str, Any]]) -> Any:
                               name="points")  # fmt: skip
     dots = plot.scatter("x", "y", size=11, color="#b0413e", source=source)
     dots.nonselection_glyph = None
+    dots.selection_glyph = dots.glyph.clone(fill_color="#f0b000", size=16)
     tips = [("", "@label"), ("of its roofline", "@share")]
     plot.add_tools(HoverTool(renderers=[dots], tooltips=tips), TapTool(renderers=[dots]))
     source.selected.js_on_change("indices", CustomJS(code="studio.chosen(cb_obj.indices)"))
     return plot
 
 
-# --- texts ----------------------------------------------------------------------------------------
+def _list(title: str, items: list[tuple[str, int, str]], count: int) -> str:
+    """A list to click: of each entry "slice" or "kind", its place, and its markup."""
+    shown = "".join(f"<li data-{what}='{at}'>{text}</li>" for what, at, text in items)
+    more = f"<p>{count - len(items)} more are left out.</p>" if count > len(items) else ""
+    return (f"<details open><summary>{title}</summary><ol id='{title.lower().replace(' ', '-')}'>"
+            f"{shown}</ol>{more}</details>") if items else ""  # fmt: skip
 
 
-def _lists(document: Document, waited: list[float], path: list[int]) -> str:
-    """Lists of slices to click: what waited longest, what took longest, the longest chain."""
-    places = range(len(document.slices))
-    took = [one.end - one.start for one in document.slices]
-    lists = {
-        "Longest waits": sorted(places, key=waited.__getitem__, reverse=True)[:LONGEST],
-        "Longest": sorted(places, key=took.__getitem__, reverse=True)[:LONGEST],
-        "Critical path": path[: 10 * LONGEST],
-    }
-    shown = {"Longest waits": waited, "Longest": took, "Critical path": took}
-    found = []
-    for title, chosen in lists.items():
-        items = "".join(
-            f"<li data-slice='{at}'>{html.escape(document.kinds[document.slices[at].kind].name)} "
-            f"<b>{document.slices[at].number}</b> {_time(shown[title][at])}</li>"
-            for at in chosen)  # fmt: skip
-        name = title.lower().replace(" ", "-")
-        if chosen:
-            found.append(f"<details open><summary>{title}</summary>"
-                         f"<ol id='{name}'>{items}</ol></details>")  # fmt: skip
-    kinds = "".join(f"<li data-kind='{at}'>{html.escape(kind.name)}"
-                    f"<small>{html.escape(', '.join(kind.lines))}</small></li>"
-                    for at, kind in enumerate(document.kinds))  # fmt: skip
-    found.append("<details open><summary>Statements</summary>"
-                 f"<ol id='kinds'>{kinds}</ol></details>")  # fmt: skip
-    return "".join(found)
+def _lists(document: Document, waited: list[float], path: list[int], lanes: Any) -> str:
+    """Lists of what waited and took longest, the longest chain, lanes and statements."""
+    slices, kinds = document.slices, document.kinds
+    took = [one.end - one.start for one in slices]
+
+    def entries(chosen: Iterable[int], shown: list[float]) -> list[tuple[str, int, str]]:
+        return [("slice", at, f"{html.escape(kinds[slices[at].kind].name)} "
+                 f"<b>{slices[at].number}</b> {_time(shown[at])}") for at in chosen]  # fmt: skip
+
+    def most(of: list[float], count: int) -> list[int]:
+        return sorted(range(len(of)), key=of.__getitem__, reverse=True)[:count]
+
+    begin, end = analysis.span(document)
+    latest = {slices[at].lane: at for at in sorted(range(len(slices)), key=waited.__getitem__)}
+    idle = sorted(most([ready + none for _, ready, none in lanes], LISTED))
+    causes = {at: ", ".join(f"{label} {_time(share * (end - begin))}" for (_, _, label), share
+                            in zip(IDLE, lanes[at], strict=True)) for at in idle}  # fmt: skip
+    of_lanes = [("slice", latest.get(at, ""), f"{html.escape(document.lanes[at])}"
+                 f"<small>{cause}</small>") for at, cause in causes.items()]  # fmt: skip
+    total = [0.0] * len(kinds)
+    for one, time in zip(slices, took, strict=True):
+        total[one.kind] += time
+    of_kinds = [("kind", at, f"{html.escape(kinds[at].name)}<small>"
+                 f"{html.escape(', '.join(kinds[at].lines))}</small>")
+                for at in sorted(most(total, LISTED))]  # fmt: skip
+    return "".join([
+        _list("Longest waits", entries(most(waited, LONGEST), waited), LONGEST),
+        _list("Longest", entries(most(took, LONGEST), took), LONGEST),
+        _list("Critical path", entries(path[:LISTED], took), len(path)),
+        _list("Lanes", of_lanes, len(document.lanes)),
+        _list("Statements", of_kinds, len(kinds)),
+    ])  # fmt: skip
 
 
 def _time(microseconds: float) -> str:
@@ -233,7 +280,7 @@ def _panes(document: Document) -> str:
             by_line[line].add(at)
     panes = [("source", file, _source(file, text, by_line, document))
              for file, text in sorted(document.sources.items())]  # fmt: skip
-    panes += [("cpp", name, _cpp(text.splitlines(), by_line, document))
+    panes += [("cpp", name, _cpp(text.splitlines(), by_line, document, name))
               for name, text in document.cpp]  # fmt: skip
     panes += [("stage", name, _stage(text, by_line)) for name, text in document.stages]
     return "".join(
@@ -258,23 +305,20 @@ def _source(file: str, text: str, by_line: dict[str, set[int]], document: Docume
         for at, line in enumerate(lines, 1))  # fmt: skip
 
 
-def _cpp(lines: list[str], by_line: dict[str, set[int]], document: Document) -> str:
-    inside = _bodies(lines, document)
-    return "".join(_line(at, line, inside.get(at, set()) | _named(line, by_line))
+def _cpp(lines: list[str], by_line: dict[str, set[int]], document: Document, name: str) -> str:
+    inside = _bodies(lines, document, name)
+    named = [_at(re.findall(r'"([^"]*:\d+)"', line), by_line) for line in lines]  # as errors do
+    return "".join(_line(at, line, inside.get(at, set()) | named[at - 1])
                    for at, line in enumerate(lines, 1))  # fmt: skip
 
 
-def _named(line: str, by_line: dict[str, set[int]]) -> set[int]:
-    """The kinds whose source line a text in quotes names."""
-    return _at(re.findall(r'"([^"]*:\d+)"', line), by_line)
-
-
-def _bodies(lines: list[str], document: Document) -> dict[int, set[int]]:
+def _bodies(lines: list[str], document: Document, name: str = "") -> dict[int, set[int]]:
     """The kinds whose function each line of C++ belongs to."""
     symbols: dict[str, set[int]] = defaultdict(set)
     for at, kind in enumerate(document.kinds):
-        about = document.statements.get(kind.name, {})
-        symbols[str(about.get("symbol") or kind.name.rpartition(" ")[2])].add(at)
+        about = document.about(at)
+        if about.get("cpp") in (None, "", name):
+            symbols[about.get("symbol") or kind.name.rpartition(" ")[2]].add(at)
     for line in lines:
         if (entry := _ENTRY.match(line)) and entry.group(1) in symbols:
             symbols[entry.group(2)] |= symbols[entry.group(1)]
@@ -292,11 +336,8 @@ def _bodies(lines: list[str], document: Document) -> dict[int, set[int]]:
 
 
 def _stage(text: str, by_line: dict[str, set[int]]) -> str:
-    found = []
-    for line in text.splitlines():
-        places = [f"{one['file']}:{one['line']}" for one in _PLACE.finditer(line) if one["file"]]
-        found.append(_line(None, line, _at(places, by_line)))
-    return "".join(found)
+    return "".join(_line(None, line, _at(map(":".join, _PLACE.findall(line)), by_line))
+                   for line in text.splitlines())  # fmt: skip
 
 
 def _at(places: Iterable[str], by_line: dict[str, set[int]]) -> set[int]:
@@ -309,32 +350,23 @@ def _at(places: Iterable[str], by_line: dict[str, set[int]]) -> set[int]:
     return kinds
 
 
-# --- data -----------------------------------------------------------------------------------------
-
-
 def _data(document: Document, waited: list[float], path: list[int]) -> str:
     """The slices for the script, column by column; times are whole nanoseconds since the begin."""
     begin, _ = analysis.span(document)
-    places = {row: at for at, row in enumerate(rows(document))}
+    lines = rows(document)
+    places = {row: at for at, row in enumerate(lines)}
     slices = document.slices
     columns = {
-        "begin": begin,
+        "begin": begin, "rows": [lane for lane, _ in lines], "lanes": document.lanes,
         "start": [round((one.start - begin) * 1e3) for one in slices],
         "took": [round((one.end - one.start) * 1e3) for one in slices],
-        "waited": [_finite(time) for time in waited],
+        "waited": [round(time * 1e3) for time in waited],
         "row": [places[one.lane, one.depth] for one in slices],
-        "kind": [one.kind for one in slices],
-        "number": [one.number for one in slices],
-        "iteration": [one.iteration for one in slices],
+        "kind": [one.kind for one in slices], "number": [one.number for one in slices],
+        "iteration": [one.iteration for one in slices], "critical": path,
         "edges": [part for edge in document.edges for part in edge],
-        "critical": path,
-        "kinds": [{"name": kind.name, "lines": kind.lines,
-                   "about": document.statements.get(kind.name, {})} for kind in document.kinds],
-        "lanes": document.lanes,
+        "held": [(at, round((until - begin) * 1e3)) for at, until, _ in analysis.held(document)],
+        "kinds": [vars(kind) for kind in document.kinds], "statements": document.statements,
         "dropped": document.dropped,
     }  # fmt: skip
     return json.dumps(columns, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _finite(time: float) -> int:
-    return round(time * 1e3) if math.isfinite(time) else 0

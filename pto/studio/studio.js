@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links the parts of the page: a click on a slice, a line, a point or an entry selects its statement
 // in all of them. The timeline draws at most BOXES_MAX boxes: neighbours of a row that are narrower
-// than a cell of time are one box with their count.
+// than a cell of time are one box with their count, and so are neighbouring rows beyond ROWS_MAX.
 const studio = (() => {
   "use strict";
-  const BOXES_MAX = 3000, ARROWS_MAX = 300;
-  const COLORS = ["#4878a8", "#d98b3a", "#5a9e6f", "#b0413e", "#7a4ea0", "#8c6d46", "#c06c9e",
-                  "#6b7a8f", "#a8a23a", "#3f9fa8"];
+  const BOXES_MAX = 2600, ARROWS_MAX = 300, ROWS_MAX = 100, LABELS_MAX = 30, SHOWN = 20;
+  const COLORS = ["#4878a8", "#d98b3a", "#5a9e6f", "#b0413e", "#7a4ea0", "#8c6d46", "#c06c9e", "#6b7a8f"];
   const data = JSON.parse(document.getElementById("data").textContent);
-  const count = data.start.length;
-  const rows = [];  // of each row its slices, in order of time
-  for (let at = 0; at < count; ++at) (rows[data.row[at]] ||= []).push(at);
+  const {start, took, begin: zero} = data, count = start.length;
+  const stop = at => start[at] + took[at], micros = ns => zero + ns / 1e3;
+  const latest = places => places.reduce((last, at) => Math.max(last, stop(at)), 0);
+  const rows = data.rows.map(() => []);  // of each row its slices, in order of time
+  for (let at = 0; at < count; ++at) rows[data.row[at]].push(at);
   const before = new Map(), after = new Map();
   for (let at = 0; at < data.edges.length; at += 2) {
     const [from, to] = [data.edges[at], data.edges[at + 1]];
@@ -18,80 +19,89 @@ const studio = (() => {
     (after.get(from) || after.set(from, []).get(from)).push(to);
   }
   const critical = new Set(data.critical);
-  let model = null, timer = 0, kind = -1, slice = -1;
+  let model = null, timer = 0, drawn = [], groups = [], height = 0, kinds = new Set(), slices = new Set();
 
-  const begin = at => data.begin + data.start[at] / 1e3;
-  const end = at => begin(at) + data.took[at] / 1e3;
   const time = ns => ns >= 1e9 ? (ns / 1e9).toPrecision(4) + " s" : ns >= 1e6 ?
     (ns / 1e6).toPrecision(4) + " ms" : ns >= 1e3 ? (ns / 1e3).toPrecision(4) + " us" : ns + " ns";
 
-  // The first slice of a row that ends after a time.
-  function first(row, from) {
-    let low = 0, high = row.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (end(row[middle]) < from) low = middle + 1; else high = middle;
+  // Makes `height` rows one group: its slices in order of begin, and the last end up to each.
+  function group() {
+    groups = [];
+    for (let top = 0; top < rows.length; top += height) {
+      const own = rows.slice(top, top + height).flat();
+      if (height > 1) own.sort((a, b) => start[a] - start[b]);
+      let last = 0;
+      groups.push({top, own, until: own.map(one => last = Math.max(last, stop(one)))});
     }
-    return low;
   }
 
-  // Adds the boxes of one row between two times.
-  function boxes(row, at, from, to, cells, add) {
+  // Adds the boxes of one group between two times: at most two for each cell, and two.
+  function boxes({own, until}, from, to, cells, add) {
     const cell = (to - from) / cells;
-    let place = first(row, from);
-    while (place < row.length && begin(row[place]) <= to) {
-      const one = row[place];
-      if (end(one) - begin(one) >= cell) {
-        add(at, begin(one), end(one), [one]);
-        ++place;
-        continue;
-      }
-      const limit = begin(one) + cell, joined = [];
-      let last = end(one);
-      while (place < row.length && end(row[place]) <= limit) {
-        last = end(row[place]);
-        joined.push(row[place++]);
-      }
-      if (joined.length === 0) { joined.push(one); ++place; }
-      add(at, begin(one), last, joined);
+    let low = 0, high = own.length;  // finds the first slice that is seen
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (until[middle] < from) low = middle + 1; else high = middle;
+    }
+    for (let at = low; at < own.length && start[own[at]] <= to;) {
+      const joined = [own[at]], limit = Math.max(start[own[at]], from) + cell;
+      const isAlone = height === 1 && took[own[at]] >= cell, ends = height > 1 ? one => start[one] : stop;
+      while (++at < own.length && !isAlone && ends(own[at]) <= limit) joined.push(own[at]);
+      add(joined.filter(one => stop(one) >= from));
     }
   }
 
   function draw() {
-    const {start: from, end: to} = model.range;
-    const out = {left: [], right: [], top: [], bottom: [], color: [], alpha: [], label: [], place: []};
-    const cells = Math.max(1, Math.floor(BOXES_MAX / Math.max(rows.length, 1) / 2) - 2);
-    const add = (row, left, right, joined) => {
-      if (out.left.length >= BOXES_MAX) return;
-      const kinds = new Set(joined.map(one => data.kind[one]));
-      const chosen = joined.includes(slice) ? slice : joined.find(one => data.kind[one] === kind);
-      const shown = chosen ?? joined[0];
-      const isShown = kind < 0 || kinds.has(kind);
-      const name = data.kinds[data.kind[shown]].name;
-      out.left.push(left); out.right.push(right); out.top.push(row + 0.08); out.bottom.push(row + 0.92);
-      out.color.push(joined.includes(slice) ? "#000000" : COLORS[data.kind[shown] % COLORS.length]);
-      out.alpha.push(isShown ? 0.95 : 0.25);
-      out.label.push(joined.length > 1 ? `${joined.length} slices: ${kinds.size > 1 ? "several statements" : name}`
-                     : `${name} ${data.number[shown]}, ${time(data.took[shown])}`);
-      out.place.push(shown);
-    };
-    rows.forEach((row, at) => boxes(row, at, from, to, cells, add));
+    if (!model.range) return;
+    const from = (model.range.start - zero) * 1e3, to = (model.range.end - zero) * 1e3;
+    const [top, bottom] = [model.rows.start, model.rows.end].sort((a, b) => a - b);
+    const needed = Math.max(1, Math.ceil((bottom - top) / ROWS_MAX));
+    if (needed !== height) { height = needed; group(); }
+    const shown = groups.filter(one => one.top + height > top && one.top < bottom);
+    const cells = Math.max(1, Math.floor((BOXES_MAX / Math.max(shown.length, 1) - 2) / 2));
+    const out = {left: [], right: [], top: [], bottom: [], color: [], alpha: [], critical: [], label: []};
+    drawn = [];
+    for (const one of shown) boxes(one, from, to, cells, joined => {
+      if (!joined.length) return;
+      const own = new Set(joined.map(at => data.kind[at]));
+      const [known] = [...own].filter(at => kinds.has(at)), kind = known ?? data.kind[joined[0]];
+      const name = data.kinds[kind].name, isChosen = joined.some(at => slices.has(at));
+      const lanes = new Set(joined.map(at => data.rows[data.row[at]])).size;
+      drawn.push(joined);
+      out.left.push(micros(start[joined[0]])); out.right.push(micros(latest(joined)));
+      out.top.push(one.top + 0.08 * height); out.bottom.push(one.top + 0.92 * height);
+      out.color.push(isChosen ? "#000000" : COLORS[kind % COLORS.length]);
+      out.alpha.push(kinds.size === 0 || known !== undefined ? 0.95 : 0.25);
+      out.critical.push(joined.some(at => critical.has(at)) ? 1 : 0);
+      out.label.push(joined.length === 1 ? `${name} ${data.number[joined[0]]}, ${time(took[joined[0]])}` :
+        `${joined.length} slices${lanes > 1 ? ` of ${lanes} lanes` : ""}: ${own.size > 1 ? "several statements" : name}`);
+    });
     model.drawn.data = out;
+    model.drawn.selected.indices = [];
     model.arrows.data = arrows();
-    document.getElementById("status").textContent = `${count} slices, ${out.left.length} drawn` +
-      (data.dropped ? `, ${data.dropped} were dropped by the trace` : "");
+    label(shown);
+    document.getElementById("status").textContent = `${count} slices in ${data.lanes.length} lanes, ` +
+      `${out.left.length} boxes drawn` + (height > 1 ? `; a row stands for ${height}: zoom to see each` : "") +
+      (data.dropped ? `; ${data.dropped} were dropped by the trace` : "");
   }
 
+  // Names some rows: a lane at its outermost row, a group by its first lane and how many follow.
+  function label(shown) {
+    const named = shown.filter(({top}) => height > 1 || data.rows[top] !== data.rows[top - 1]);
+    const some = named.filter((_, at) => at % Math.ceil(named.length / LABELS_MAX) === 0);
+    model.axis.ticker.ticks = some.map(one => one.top + height / 2);
+    model.axis.major_label_overrides = new Map(some.map(({top}) => {
+      const first = data.rows[top], last = data.rows[Math.min(top + height, rows.length) - 1];
+      return [top + height / 2, data.lanes[first] + (last > first ? ` (+ ${last - first})` : "")];
+    }));
+  }
+
+  // The dependencies of what is selected.
   function arrows() {
-    const found = {x0: [], y0: [], x1: [], y1: []};
-    const add = (from, to) => {
-      if (found.x0.length >= ARROWS_MAX) return;
-      found.x0.push(end(from)); found.y0.push(data.row[from] + 0.5);
-      found.x1.push(begin(to)); found.y1.push(data.row[to] + 0.5);
-    };
-    for (const one of before.get(slice) || []) add(one, slice);
-    for (const one of after.get(slice) || []) add(slice, one);
-    return found;
+    const pairs = [...slices].flatMap(slice => [...(before.get(slice) || []).map(one => [one, slice]),
+                                                ...(after.get(slice) || []).map(one => [slice, one])]).slice(0, ARROWS_MAX);
+    return {x0: pairs.map(([from]) => micros(stop(from))), y0: pairs.map(([from]) => data.row[from] + 0.5),
+            x1: pairs.map(([, to]) => micros(start[to])), y1: pairs.map(([, to]) => data.row[to] + 0.5)};
   }
 
   // An element with a text; what comes from the trace is never read as markup.
@@ -102,94 +112,116 @@ const studio = (() => {
     return made;
   }
 
-  function describe() {
-    const about = document.getElementById("about"), table = document.createElement("table");
+  function describe(chosen) {
+    const table = document.createElement("table");
     const row = (name, ...cells) => {
-      const line = document.createElement("tr"), last = document.createElement("td");
-      line.append(element("td", name));
-      cells.forEach(cell => last.append(cell));
-      line.append(last);
-      table.append(line);
+      const line = table.insertRow();
+      line.append(element("td", name), element("td", ""));
+      line.lastChild.append(...cells);
     };
-    const links = (places, most = 20) => places.slice(0, most).map(one => {
-      const made = element("span", String(data.number[one]), {slice: one});
-      made.className = "link";
-      return made;
-    });
-    const own = data.kinds[kind];
-    if (slice >= 0) {
-      row("task", String(data.number[slice]));
-      row("begins", time(data.start[slice]));
-      row("takes", time(data.took[slice]));
-      row("waited", time(data.waited[slice]));
-      row("waited_ns", String(data.waited[slice]));
-      if (data.iteration[slice] >= 0) row("iteration", String(data.iteration[slice]));
-      if (critical.has(slice)) row("critical", "on the longest chain");
-      if (before.has(slice)) row("after", ...links(before.get(slice)));
-      if (after.has(slice)) row("before", ...links(after.get(slice)));
+    const links = (name, places = []) => places.length && row(name,
+      ...places.slice(0, SHOWN).map(one => element("span", String(data.number[one]), {slice: one})),
+      places.length > SHOWN ? `and ${places.length - SHOWN} more` : "");
+    const texts = about => Object.entries(about).forEach(([name, value]) => value && row(name, String(value)));
+    const places = [...slices], [slice] = places;
+    if (places.length > 1) {
+      texts({tasks: places.length, take: time(places.reduce((sum, at) => sum + took[at], 0)) + " together"});
+      links("the longest", places.sort((a, b) => took[b] - took[a]));
+    } else if (places.length) {
+      texts({task: String(data.number[slice]), lane: data.lanes[data.rows[data.row[slice]]],
+             begins: time(start[slice]), takes: time(took[slice]), waited: time(data.waited[slice]),
+             waited_ns: String(data.waited[slice]), iteration: data.iteration[slice] >= 0 && String(data.iteration[slice]),
+             critical: critical.has(slice) && "on the longest chain"});
+      links("after", before.get(slice));
+      links("before", after.get(slice));
     }
-    row("statement", own.name);
-    for (const line of own.lines) row("line", line);
-    const {calls, share, bytes, operations, limit_s: limit, total_s: total} = own.about;
-    if (calls) row("calls", String(calls));
-    if (share) row("share", (100 * share).toFixed(1) + " %");
-    if (bytes) row("bytes", String(bytes));
-    if (operations) row("operations", String(operations));
-    if (limit && total) row("of roofline", (100 * limit * calls / total).toFixed(0) + " %");
-    about.replaceChildren(table);
+    for (const {name, lines, statement} of chosen.slice(0, SHOWN).map(kind => data.kinds[kind])) {
+      row("statement", name);
+      for (const line of lines) row("line", line);
+      const {calls, share, bytes, operations, limit_s: limit, total_s: total} = data.statements[statement] || {};
+      texts({calls, share: share && (100 * share).toFixed(1) + " %", bytes, operations,
+             "of roofline": limit && total && (100 * limit * calls / total).toFixed(0) + " %"});
+    }
+    texts({statements: chosen.length > SHOWN && `and ${chosen.length - SHOWN} more`});
+    document.getElementById("about").replaceChildren(table);
   }
 
-  function show(newKind, newSlice) {
-    kind = newKind; slice = newSlice;
-    for (const one of document.querySelectorAll(".selected")) one.classList.remove("selected");
-    for (const one of document.querySelectorAll(`[data-kinds~="${kind}"], [data-kind="${kind}"]`))
-      one.classList.add("selected");
-    for (const one of document.querySelectorAll(`li[data-slice="${slice}"]`)) one.classList.add("selected");
-    for (const pane of document.querySelectorAll(".pane")) {
-      const line = pane.querySelector(".line.selected");
-      if (line && pane.open) {
-        const text = pane.querySelector("pre");
+  // Marks in the plots over time when the selected slices, or all of the selected kinds, ran.
+  function mark() {
+    const chosen = slices.size ? [...slices] : [...data.kind.keys()].filter(at => kinds.has(data.kind[at]));
+    if (!model.mark || !chosen.length) return;
+    model.mark.setv({visible: true, left: micros(chosen.reduce((a, at) => Math.min(a, start[at]), Infinity)),
+                     right: micros(latest(chosen))});
+  }
+
+  function show(chosen, places) {
+    const own = new Set(chosen.map(kind => data.kinds[kind].statement).filter(one => one >= 0));
+    kinds = new Set([...chosen, ...[...data.kinds.keys()].filter(at => own.has(data.kinds[at].statement))]);
+    slices = new Set(places);
+    for (const one of document.querySelectorAll("[data-kind], [data-kinds], li[data-slice]")) {
+      const {kind, kinds: some, slice} = one.dataset;
+      one.classList.toggle("selected", slice !== undefined ? slice !== "" && slices.has(+slice) :
+                           (some ?? kind).split(" ").some(at => kinds.has(+at)));
+    }
+    for (const about of ["source", "cpp", "stage"]) {
+      const panes = [...document.querySelectorAll(`.pane.${about}`)];
+      const found = panes.filter(pane => pane.querySelector(".line.selected"));
+      if (found.length && !found.some(pane => pane.open)) found[0].open = true;
+      for (const pane of found.filter(one => one.open)) {
+        const text = pane.querySelector("pre"), line = pane.querySelector(".line.selected");
         text.scrollTop = line.offsetTop - text.offsetTop - text.clientHeight / 3;
       }
     }
-    describe();
+    if (model.points)
+      model.points.selected.indices = [...model.points.data.place].flatMap((at, i) => kinds.has(at) ? [i] : []);
+    describe(chosen);
+    mark();
     draw();
   }
 
-  const showSlice = at => show(data.kind[at], at);
-
-  // Moves the time that is seen so that a slice is in it, a twentieth of its width.
+  const showSlices = places => show([...new Set(places.map(at => data.kind[at]))], places);
+  // Moves what is seen so that a slice is in it, a twentieth of its width.
   function goTo(at) {
-    const width = Math.max(20 * data.took[at] / 1e3, 1e-2), middle = (begin(at) + end(at)) / 2;
-    model.range.setv({start: middle - width / 2, end: middle + width / 2});
-    showSlice(at);
+    const half = Math.max(10 * took[at], 5), middle = (start[at] + stop(at)) / 2;
+    model.range.setv({start: micros(middle - half), end: micros(middle + half)});
+    showSlices([at]);
   }
 
   function clicked(event) {
     const one = event.target.closest("[data-slice], [data-kind], [data-kinds]");
-    if (!one) return;
-    if (one.dataset.slice !== undefined) goTo(Number(one.dataset.slice));
-    else show(Number(one.dataset.kind ?? one.dataset.kinds.split(" ")[0]), -1);
+    if (one && one.dataset.slice) goTo(Number(one.dataset.slice));
+    else if (one && one.dataset.slice === undefined) show((one.dataset.kinds ?? one.dataset.kind).split(" ").map(Number), []);
   }
 
-  function start() {
+  function begin() {
     const found = typeof Bokeh === "undefined" ? null : Bokeh.documents[0];
-    const range = found && found.get_model_by_name("time");
-    if (!range) return setTimeout(start, 30);
-    model = {range, drawn: found.get_model_by_name("drawn"), arrows: found.get_model_by_name("arrows"),
-             points: found.get_model_by_name("points")};
+    if (!found && document.querySelector("#plots [data-root-id]")) return setTimeout(begin, 30);
+    const named = name => found && found.get_model_by_name(name);
+    model = {range: named("time"), rows: named("rows"), axis: named("lanes"), drawn: named("drawn"),
+             arrows: named("arrows"), points: named("points"), mark: named("mark")};
     document.addEventListener("click", clicked);
     draw();
   }
-  document.addEventListener("DOMContentLoaded", start);
+  document.addEventListener("DOMContentLoaded", begin);
 
   return {
-    tapped: places => { if (places.length) showSlice(model.drawn.data.place[places[0]]); },
-    chosen: places => { if (places.length && model.points.data.place[places[0]] >= 0)
-                          show(model.points.data.place[places[0]], -1); },
+    tapped: places => { if (places.length) showSlices(drawn[places[places.length - 1]]); },
+    chosen: places => {
+      const chosen = places.map(at => model.points.data.place[at]);
+      if (chosen.some(kind => !kinds.has(kind))) show(chosen, []);
+    },
+    // Selects what runs at a time, or holds memory then.
+    at: (x, isMemory) => {
+      const now = (x - zero) * 1e3, holds = ([at, until]) => start[at] <= now && now <= until;
+      const all = isMemory ? data.held : start.map((_, at) => [at, stop(at)]);
+      const found = all.filter(holds).map(([at]) => at);
+      if (found.length) showSlices(found);
+    },
     zoomed: () => { clearTimeout(timer); timer = setTimeout(draw, 30); },
     zoom: (from, to) => model.range.setv({start: from, end: to}),
-    goTo,
-    shapes: () => model ? model.drawn.data.left.length + model.arrows.data.x0.length : -1,
+    boxes: () => drawn.length,
+    seen: () => drawn.flat().length,
+    shapes: () => model ? drawn.length + (model.arrows ? model.arrows.data.x0.length : 0) +
+      (model.points ? model.points.data.x.length : 0) + document.querySelectorAll("li, span[data-slice]").length : -1,
   };
 })();

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m pto studio: the page of a trace, of a package, or of a call that runs for it.
+
+    write("t.json", "page.html")                  # or "kernels.pto"
+    write("softmax.py:softmax(x)", "page.html")   # or "module:softmax(x)"
+
+Thread safety: one thread at a time.
+"""
+
+import ast
+import importlib
+import os
+import runpy
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from pto import container, pages
+from pto.errors import InvalidValue, MissingFile, working_folder_name
+from pto.language.op import Operator
+from pto.language.packaged_operator import as_function
+from pto.language.program_page import unpacked
+
+_FORM = "write it like this: softmax.py:softmax(x), or module:softmax(x)"
+_NO_TEXTS = (
+    "This package carries no texts of its programs. One that is made with texts=True, or with "
+    "python -m pto package --texts, shows the stages of each, its C++, and your lines."
+)
+_CODE = "This package carries compiled code, and no texts of it."
+
+
+def write(what: str, path: str = "", sources: Iterable[str | os.PathLike] = ()) -> str:
+    """Writes the page of a trace, a package or a call, and returns its path, without one beside
+    the file."""
+    if not os.path.exists(what) and (":" in what or "(" in what):
+        page = path or what.partition(":")[0].removesuffix(".py") + ".html"
+        html_of_call(what, page)
+    else:
+        page = path or what.removesuffix(".json").removesuffix(".pto") + ".html"
+        pages.html(of_package(what) if container.is_package(what) else what, page, sources)
+    return page
+
+
+def html_of_call(text: str, path: str | os.PathLike) -> None:
+    """Writes the page of a call that a text names: "softmax.py:softmax(x)", "module:softmax(x)".
+
+    The file runs first, under another name than __main__, or the module is imported; the call's
+    function, which is jitted or an operator, and its arguments are then evaluated with what it
+    defines. Raises InvalidValue for a text that is no such call, MissingFile without the file, and
+    what the file raises.
+    """
+    file, mark, call = text.partition(".py:")
+    file = f"{file}.py" if mark else ""
+    module, _, call = ("", "", call) if mark else text.partition(":")
+    try:
+        node = ast.parse(call.strip(), mode="eval").body
+    except SyntaxError:
+        node = None
+    if not isinstance(node, ast.Call) or any(one.arg is None for one in node.keywords):
+        raise InvalidValue(
+            f"studio: {text!r} names no call",
+            "it is a file or a module, and a call of a jitted function or an operator in it", _FORM,
+        )  # fmt: skip
+    names = _defined(file, module)
+
+    def value(one: ast.expr) -> Any:
+        try:
+            return eval(compile(ast.Expression(one), text, "eval"), dict(names))
+        except (NameError, AttributeError) as error:
+            raise InvalidValue(
+                f"studio: {ast.unparse(one)}: {error}",
+                f"{file or module} defines what the call may name",
+                "define it there, or use another name",
+            ) from None
+
+    function = value(node.func)
+    if isinstance(function, Operator):
+        function = as_function(function)
+    if not hasattr(function, "report"):
+        raise InvalidValue(
+            f"studio: {ast.unparse(node.func)} in {file or module} is no jitted function",
+            f"it is of type {type(function).__name__}",
+            "decorate it with @pto.jit, or name an operator",
+        )
+    keywords = {one.arg: value(one.value) for one in node.keywords}
+    function.report(*map(value, node.args), **keywords).html(path)
+
+
+def _defined(file: str, module: str) -> dict[str, Any]:
+    """The names that a file or a module defines."""
+    if file and not os.path.isfile(file):
+        raise MissingFile(
+            f"studio: the file {file} does not exist", "it defines the function of the call",
+            f"check it; the working folder is {working_folder_name()}",
+        )  # fmt: skip
+    if file:
+        return runpy.run_path(file)
+    sys.path.insert(0, folder := os.getcwd())
+    try:
+        return vars(importlib.import_module(module))
+    except (ModuleNotFoundError, TypeError, ValueError) as error:
+        raise InvalidValue(f"studio: the module {module!r} cannot be imported", str(error),
+                           _FORM) from None  # fmt: skip
+    finally:
+        sys.path.remove(folder)
+
+
+# --- packages ------------------------------------------------------------------------------------
+
+
+def of_package(path: str | os.PathLike) -> dict[str, Any]:
+    """The JSON of the page of a package, as of a trace without events: its header as tables, and
+    the texts that its variants carry."""
+    package = container.read(path)
+    header, size = package.header, len(package.payload)
+    with container.checked_header(package.shown):
+        functions = {"functions": header.get("functions"), "program": [header]}.get(package.kind)
+        about = [["field", "value"], ["kind", container.called(package.kind)]]
+        about += [
+            [name, container.text(value)] for name, value in header.items()
+            if name not in ("kind", "functions", "variants") and not _is_table(value)
+        ]  # fmt: skip
+        tables = [["Package", [*about, ["bytes of code or data", str(size)]]]]
+        if functions is None:
+            tables += [[name.capitalize(), _table(value)]
+                       for name, value in header.items() if _is_table(value)]  # fmt: skip
+            notes = [_CODE] if package.kind == "tasks" else []
+            program: dict[str, Any] = {}
+        else:
+            tables += _tables_of(functions, size)
+            program = _program(functions)
+            notes = [] if program["cpp"] else [_NO_TEXTS]
+        program |= {"name": package.shown, "tables": tables, "notes": notes}
+    return {"traceEvents": [], "otherData": {"program": program}}
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _table(rows: list[dict]) -> list[list[str]]:
+    """A list of objects with the same members."""
+    return [list(rows[0]), *([container.text(value) for value in one.values()] for one in rows)]
+
+
+def _tables_of(functions: list[dict], size: int) -> list[list]:
+    every = [["function", "parameters", "calls", "targets", "bytes"]]
+    calls = [["call", "targets", "texts"]]
+    for one in functions:
+        variants, target = one["variants"], one["target"]
+        every.append([one["name"], ", ".join(one["parameters"]), str(len(variants)), target,
+                      str(one.get("bytes", size))])  # fmt: skip
+        calls += [[v["name"], target, "yes" if v.get("texts") else "no"] for v in variants]
+    return [["Functions", every], ["Calls", calls]]
+
+
+def _program(functions: list[dict]) -> dict[str, Any]:
+    """The texts of all variants; a statement links to the C++ of its own."""
+    made: dict[str, Any] = {"stages": [], "cpp": [], "sources": {}, "statements": []}
+    for variant in (v for one in functions for v in one["variants"] if v.get("texts")):
+        name, own = variant["name"], unpacked(variant["texts"])
+        made["stages"] += [[f"{name}: {stage}", text] for stage, text in own["stages"]]
+        made["cpp"] += [[name, text] for _, text in own["cpp"]]
+        made["sources"] |= own["sources"]
+        for one in own["statements"]:
+            made["statements"].append({"title": one["title"], "lines": one["lines"],
+                                       "symbol": one["symbol"], "cpp": name})  # fmt: skip
+    return made
