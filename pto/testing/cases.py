@@ -188,7 +188,7 @@ def cases(operator: Operator, dtype: str, variants: bool = True) -> Iterator[Cas
             str(list(t.shape)) for a in args for t in members(a) if hasattr(t, "shape")
         )
         yield Case(operator, dtype, f"sample {number}: {shapes}", args, kwargs)
-    if not variants:
+    if not variants or not found:
         return
     args, kwargs = found[0]
     for name, change in VARIANTS.items():

@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from pto.errors import InvalidType, InvalidValue
+from pto.language.dtypes import dtype as element_type
 from pto.language.dtypes import numpy_type
-from pto.language.location import describe
 from pto.language.op import Operator
 from pto.testing.cases import Case, adapter_record, cases, flat, members, types_of
 from pto.testing.close import FLOATS, Closeness, shown
@@ -37,8 +36,9 @@ from pto.testing.expected import (
     same_bits,
     wanted,
 )
-from pto.testing.frameworks import FRAMEWORKS, Skipped
+from pto.testing.frameworks import Skipped, chosen
 from pto.testing.hostile import outcomes
+from pto.testing.requirements import check_operator
 
 SLOW = ("inductor",)  # modes that compile C++ for a minute: with deep=True
 STEP, DIFFERENCES = 1e-6, 1e-5  # of differences in f64, and their error
@@ -117,14 +117,15 @@ def check(
 ) -> Report:
     """Compares an operator with its oracle, in all installed frameworks or those named.
 
+    `frameworks` names them as the table does or as Python imports them: "PyTorch" or "torch".
     Raises AssertionError with the table where a comparison fails. `deep` also compiles by Inductor,
     and runs every mode on every case.
     """
     began = time.perf_counter()
-    _check_definition(operator)
-    chosen = _chosen(frameworks)
+    check_operator(operator)
+    kinds = chosen(frameworks)
     rows = [_against_oracle(operator, dtype) for dtype in types_of(operator)]
-    for kind in chosen:
+    for kind in kinds:
         rows += _in_framework(operator, kind, deep)
     rows += [_gradient(operator), _hostile(operator)]
     report = Report(operator.name, tuple(rows), time.perf_counter() - began)
@@ -133,37 +134,9 @@ def check(
     return report
 
 
-def _check_definition(operator: Any) -> None:
-    if not isinstance(operator, Operator):
-        raise InvalidType(
-            f"check: the operator is {describe(operator)}",
-            "a check reads the schema and the oracle of a class under @op",
-            "pass what @op made of the class",
-        )
-    if not callable(operator.member("oracle")):
-        name = operator.definition.__name__
-        raise InvalidValue(
-            f"check: {operator.name} has no oracle",
-            "results are compared with what its class says in NumPy",
-            f"add to the class {name}: def oracle({', '.join(a.name for a in operator.arguments)})",
-        )
-
-
-def _chosen(names: str | Iterable[str] | None) -> list[type]:
-    known = {kind.name: kind for kind in FRAMEWORKS}
-    names = [names] if isinstance(names, str) else names if names is None else [*names]
-    for name in names or ():
-        if name not in known or not known[name].is_installed():
-            here = ", ".join(name for name, kind in known.items() if kind.is_installed())
-            raise InvalidValue(f"check: the framework {name!r} is not installed",
-                               f"this machine has {here}", "name some of these")  # fmt: skip
-    return [kind for name, kind in known.items()
-            if kind.is_installed() and (names is None or name in names)]  # fmt: skip
-
-
 def _against_oracle(operator: Any, dtype: str) -> Row:
     row = Row("oracle", f"NumPy {dtype}")
-    stated = {str(kind) for kind in operator.member("tolerance") or {}}
+    stated = {str(element_type(kind)) for kind in operator.member("tolerance") or {}}
     if dtype not in stated and numpy_type(dtype).name in FLOATS:
         operator = _Stated(operator, dtype)
         row.where += " (default)"
@@ -193,7 +166,10 @@ class _Stated:
 
 def _in_framework(operator: Operator, kind: Any, deep: bool) -> list[Row]:
     """A row for each mode: the samples in the first type, and one sample in each other type."""
-    framework, rows = kind(), []
+    try:
+        framework, rows = kind(), []
+    except Exception as error:  # noqa: BLE001 whatever keeps it from its start is a finding
+        return [Row("start", kind.name, failures=[_first_line(error)])]
     for mode, run in kind.modes.items():
         row = Row(mode, kind.name)
         rows.append(row)
@@ -220,8 +196,11 @@ def _guarded(row: Row, case: Case, run: Callable[[], None]) -> None:
         except Skipped as reason:
             row.skipped[str(reason)] += 1
         except Exception as error:  # noqa: BLE001 whatever a definition raises is a finding
-            text = str(error).splitlines()[0] if str(error) else ""
-            row.failures.append(f"{case.dtype} {case.name}: {type(error).__name__}: {text}")
+            row.failures.append(f"{case.dtype} {case.name}: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _gradient(operator: Operator) -> Row:
@@ -267,6 +246,10 @@ def _hostile(operator: Operator) -> Row:
     if not any(isinstance(t, np.ndarray) for t in flat(list(case.args))):
         row.skipped["no array among the arguments"] += 1
         return row
-    for name, wrong in outcomes(case):
-        row.judge(not wrong, f"{name}: {wrong}")
+
+    def judge() -> None:
+        for name, wrong in outcomes(case):
+            row.judge(not wrong, f"{name}: {wrong}")
+
+    _guarded(row, case, judge)
     return row

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pto.language.dtypes import dtype
 from pto.language.op import Operator, operators
 from pto.testing.cases import Case, adapter_record, flat, mapped, members
 from pto.testing.close import Closeness
@@ -114,7 +115,7 @@ def is_close(case: Case, got: list[np.ndarray]) -> bool:
 def closeness(case: Case, got: list[np.ndarray]) -> list[Closeness]:
     """How close results are to the oracle's; ValueError where their numbers differ."""
     oracle, tolerance = case.operator.member("oracle"), case.operator.member("tolerance") or {}
-    allowed = {str(kind): value for kind, value in tolerance.items()}.get(case.dtype, 0)
+    allowed = {str(dtype(kind)): value for kind, value in tolerance.items()}.get(case.dtype, 0)
     exact = mapped(lambda t: t if t.dtype.kind in "iub" else t.astype(np.float64), case.args)
     with np.errstate(all="ignore"):
         want = flat(oracle(*exact, **case.kwargs))
