@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 import warnings
-from typing import Any
 
 from pto import _core, build_config
 from pto.errors import Error, InvalidValue
@@ -21,6 +20,7 @@ ADAPTERS = {  # the version of each framework that is served, as in pyproject.to
     "mindspore": "mindspore==2.10.0 'numpy<2'",
 }
 PREBUILT = ("jax", "onnxruntime")
+PYTHON = ("<", os.path.dirname(os.__file__) + os.sep)  # lines of Python itself begin so
 
 
 def config(arguments: argparse.Namespace) -> None:
@@ -78,57 +78,13 @@ def adapters(arguments: argparse.Namespace) -> None:
 
 def package(arguments: argparse.Namespace) -> None:
     """Saves functions compiled for calls; without calls prints what a file holds."""
-    if arguments.library:
-        print(importlib.import_module("pto.ahead").build(arguments))
-        return
-    if not arguments.file:
-        raise InvalidValue("package: there is no file", "it is read, or written where calls follow",
-                           "write python -m pto package FILE [CALL...]")  # fmt: skip
-    if not arguments.calls:
-        print(importlib.import_module("pto.container").described(arguments.file))
-        return
-    modules = [module_of(arguments.of)] if arguments.of else []
-    modules.append(importlib.import_module("pto.ops"))
-    texts = importlib.import_module("pto.language.call_texts")
-    library = importlib.import_module("pto.language.library")
-    found = texts.functions_of(arguments.calls, modules)
-    library.package(found, arguments.file, arguments.targets)
-    size = os.path.getsize(arguments.file)
-    print(f"{arguments.file}: {len(found)} functions, {len(arguments.calls)} calls, {size} bytes")
-
-
-def module_of(name: str) -> Any:
-    """A module by its name, or the path of its file."""
-    if not name.endswith(".py"):
-        sys.path.insert(0, os.getcwd())
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            raise InvalidValue(
-                f"package --of {name}: {error}",
-                "it names a module or a file",
-                "pass a name that import finds, or a path ending in .py",
-            ) from None
-    spec = importlib.util.spec_from_file_location("packaged_functions", name)
-    if spec is None or spec.loader is None or not os.path.isfile(name):
-        raise InvalidValue(f"package --of {name}: there is no such file",
-                           "it names a module or a file", "check the path")  # fmt: skip
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    print(importlib.import_module("pto.package_command").run(arguments))
 
 
 def studio(arguments: argparse.Namespace) -> None:
-    """Writes one HTML page of a trace or a call: timeline, waits, the program beside your lines."""
-    pages = importlib.import_module("pto.pages")
-    if ".py:" in arguments.what:
-        page = arguments.output or arguments.what.partition(".py:")[0] + ".html"
-        pages.html_of_call(arguments.what, page)
-    else:
-        page = arguments.output or f"{arguments.what.removesuffix('.json')}.html"
-        pages.html(arguments.what, page, arguments.source)
-    print(page)
+    """Writes one HTML page of a trace, a package or a call: timeline, waits, texts beside lines."""
+    command = importlib.import_module("pto.studio_command")
+    print(command.write(arguments.what, arguments.output, arguments.source))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -166,11 +122,13 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("calls", nargs="*", help="such as 'softmax(f32[:, 64], eps=1e-5)'")
     one.add_argument("--of", help="the module, or its file, that defines the functions")
     one.add_argument("--targets", default="", help="such as portable,avx2,avx512")
+    one.add_argument("--texts", action="store_true", help="also save lines, stages and C++")
     one.set_defaults(run=package)
     one = commands.add_parser("studio", help=studio.__doc__)
-    one.add_argument("what", metavar="TRACE|FILE.py:CALL",
-                     help="a file that f.trace(path, *args) or rt.trace(path) wrote; or a call of a"
-                     " jitted function of a file: softmax.py:softmax(x)")  # fmt: skip
+    one.add_argument("what", metavar="TRACE|PACKAGE|CALL",
+                     help="a file that f.trace(path, *args), rt.trace(path) or pto.package() wrote;"
+                     " or a call of a jitted function or operator of a file or a module:"
+                     " softmax.py:softmax(x), module:softmax(x)")  # fmt: skip
     one.add_argument("-o", "--output", help="the page; without it beside the file")
     one.add_argument("--source", action="append", default=[],
                      help="a file to show, or a folder of files that lines name")  # fmt: skip
@@ -188,6 +146,8 @@ def main() -> int:
     try:
         return arguments.run(arguments) or 0
     except Error as error:
+        if error.location.startswith(PYTHON):  # a command is no line of the user's
+            error.location = ""
         print(f"error: {error}", file=sys.stderr)
         return 1
 

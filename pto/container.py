@@ -33,6 +33,7 @@ READERS = {  # by kind: what it is called, and who reads it with from_package(pa
     "functions": ("functions and operators", "pto.language.library", "PackagedLibrary"),
     "tasks": ("a program of tasks", "pto.tasks.package", "CompiledPackage"),
     "weight": ("a packed weight", "pto.ops.packed_weight", "PackedWeight"),
+    "kernels": ("kernels of pto.ops", "pto.language.prebuilt", "KernelFile"),
 }
 
 
@@ -47,7 +48,7 @@ class Package:
 
     def check_kind(self, wanted: str) -> None:
         if self.kind != wanted:
-            refuse(self.shown, f"holds {_called(self.kind)}, not {_called(wanted)}",
+            refuse(self.shown, f"holds {called(self.kind)}, not {called(wanted)}",
                    f"its header says {self.kind!r}",
                    "call pto.load(path), which reads every kind")  # fmt: skip
 
@@ -74,7 +75,7 @@ def save(path: str | os.PathLike, content: Sequence[Any]) -> None:
         write_whole(path, content)
     except (OSError, ValueError) as error:  # a folder, a full disk; a NUL in the name
         raise Failure(
-            f"the package {path!s} cannot be written", str(error),
+            f"the package {path!s} cannot be written", reason(error),
             "check the path, and the room on its disk", user_line(),
         ) from error  # fmt: skip
 
@@ -91,9 +92,18 @@ def read(path: str | os.PathLike) -> Package:
         ) from None  # fmt: skip
     except (OSError, ValueError) as error:  # a folder, no permission; a NUL in the name
         raise Failure(
-            f"the package {path!s} cannot be read", str(error), "check the path"
+            f"the package {path!s} cannot be read", reason(error), "check the path"
         ) from error
     return opened(content, path.name)
+
+
+def is_package(path: str | os.PathLike) -> bool:
+    """Whether a file begins as one that save() wrote."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):  # no such file; a NUL in the name
+        return False
 
 
 def opened(content: bytes, shown: str) -> Package:
@@ -151,12 +161,12 @@ def load(path: str | os.PathLike) -> Any:
 def described(path: str | os.PathLike) -> str:
     """Lists the header of a file, a line each; also of one that this machine cannot use."""
     package = read(path)
-    lines = [f"{package.shown}: {_called(package.kind)}, {len(package.payload)} bytes"]
+    lines = [f"{package.shown}: {called(package.kind)}, {len(package.payload)} bytes"]
     for name, value in package.header.items():
         if name == "functions":
             lines += [f"  {v['name']}" for one in value for v in one["variants"]]
         elif name != "kind" and value not in (None, "", []):
-            lines.append(f"  {name}: {_text(value)}")
+            lines.append(f"  {name}: {text(value)}")
     return "\n".join(lines)
 
 
@@ -164,15 +174,23 @@ def refuse(shown: str, what: str, why: str, fix: str) -> NoReturn:
     raise InvalidValue(f"{shown} {what}", why, fix)
 
 
-def _text(value: Any) -> str:
-    """A value of a header on one line; of a list of things with names, these."""
+def text(value: Any) -> str:
+    """A value of a header on one line: the names of a list, the length of a table."""
+    if isinstance(value, dict):
+        return str(len(value))
     if isinstance(value, list):
-        return ", ".join(str(v.get("name", v)) if isinstance(v, dict) else _text(v) for v in value)
+        return ", ".join(str(v.get("name", v)) if isinstance(v, dict) else text(v) for v in value)
     return str(value)
 
 
-def _called(kind: Any) -> str:
+def called(kind: Any) -> str:
+    """The name of a kind in messages."""
     return READERS[kind][0] if isinstance(kind, str) and kind in READERS else repr(kind)[:60]
+
+
+def reason(error: Exception) -> str:
+    """The text of an error of a file, without its path, which may be that of a temporary one."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def path_of(path: Any, function: str) -> Path:

@@ -3,24 +3,20 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_package_c import described, library
+from test_package_c import described, library, run_in_c
 
 import pto
 from pto import build_config, op
 from pto.language.native_kernel import cpp_kernel
 
 ROOT = Path(__file__).resolve().parent.parent
-USER = """
-import pto
-@pto.jit
-def twice(x, factor=2.0): return x * factor
-"""
 TARGETS = "portable,avx2,avx512"
 X = np.random.default_rng(3).standard_normal((5, 12)).astype(np.float32)
 BIAS = np.arange(12, dtype=np.float32)
@@ -145,8 +141,78 @@ def test_a_loaded_file_lists_its_functions_and_refuses_other_names(path):
 def test_annotated_functions_need_no_example(tmp_path):
     pto.package([normal], tmp_path / "one.pto")
     kernels = pto.load(tmp_path / "one.pto")
-    assert kernels.normal.variants == ("normal(x: f32[s0, s1], eps: float)",)
-    assert np.array_equal(kernels.normal(X), normal(X))
+    assert kernels.normal.variants[0] == "normal(x: f32[s0, s1], eps: float)"
+    for x in (X, X[:1], X[:, :1], X[:1, :1]):  # a free size is also 1
+        assert np.array_equal(kernels.normal(x), normal(x.copy()))
+
+
+def test_c_calls_a_function_with_a_free_size_of_1(tmp_path):
+    pto.package([normal], tmp_path / "one.pto")
+    x, out = X[:1], np.zeros_like(X[:1])
+    code, text = run_in_c(tmp_path / "one.pto", [described(x), described(out)], 0.5)
+    assert code == 0 and np.array_equal(out, normal(x.copy(), 0.5)), text
+
+
+@pto.jit
+def gated(x, y, z, bias):
+    return x * pto.sum(y, -1, keepdim=True) + z[:, :1] * bias
+
+
+@pto.jit
+def differences(x):
+    if isinstance(x.shape[0], int):  # 1
+        raise ZeroDivisionError("a single row has no difference")
+    return x[1:] - x[:-1]
+
+
+def free(rank):
+    return pto.Tensor[(pto.DYN,) * rank + (pto.f32,)]
+
+
+def sizes_of(variants):
+    """Which axes are 1 in each variant: "1s s" of f32[1, s0], f32[s1]."""
+    kinds = [re.findall(r"f32\[(.*?)\]", one) for one in variants]
+    return {" ".join("".join("1" if size == "1" else "s" for size in kind.split(", "))
+                     for kind in one) for one in kinds}  # fmt: skip
+
+
+def test_free_sizes_of_types_are_1_too_and_those_that_are_equal_together(tmp_path):
+    pto.package({
+        Scaled: {"x": free(2), "bias": free(1)},
+        pto.ops.matmul: (free(2), free(2)),
+        pto.ops.attention: (free(4), free(4), free(4)),
+        differences: (free(2),),
+        gated: (free(2), free(2), free(2), free(1)),
+        pto.ops.bias_gelu: (free(2), BIAS),  # an array is not any size
+    }, tmp_path / "f.pto")  # fmt: skip
+    kernels = pto.load(tmp_path / "f.pto")
+    assert sizes_of(kernels.library_scaled.variants) == {"ss s", "1s s", "s1 1", "11 1"}
+    matmul = sizes_of(kernels.matmul.variants)
+    assert matmul == {"ss ss", "1s ss", "s1 1s", "ss s1", "11 1s", "1s s1", "s1 11", "11 11"}
+    assert sizes_of(kernels.differences.variants) == {"ss", "s1"}
+    attention = sizes_of(kernels.attention.variants)
+    assert {"1sss 1sss 1sss", "1s1s 1sss 1sss", "1111 1111 1111"} <= attention
+    assert len(attention) == 15 and sizes_of(kernels.bias_gelu.variants) == {"ss s", "1s s"}
+    assert len(kernels.gated.variants) > 4 and "ss ss ss s" in sizes_of(kernels.gated.variants)
+    for x in (X, X[:1], X[:, :1], X[:1, :1]):
+        bias = BIAS[: x.shape[1]]
+        found, wanted = kernels.library_scaled(x, bias), Scaled(x.copy(), bias)
+        assert all(map(np.array_equal, found, wanted))
+        for y in (X.T[: x.shape[1]].copy(), X.T[: x.shape[1], :1].copy()):
+            assert np.array_equal(kernels.matmul(x, y), pto.ops.matmul(x.copy(), y))
+
+
+def test_a_packed_weight_and_a_program_of_tasks_are_saved_as_they_are(tmp_path):
+    packed = pto.pack_weight(X, "linear")
+    for one in (packed, [packed], {packed: ()}):
+        pto.package(one, tmp_path / "w.pto")
+        loaded = pto.load(tmp_path / "w.pto")
+        assert np.array_equal(pto.ops.linear(X, loaded), pto.ops.linear(X, X))
+    parts = [ROOT / "tests/chip" / name for name in ("ten_works.cpp", "work.cpp")]
+    tasks = pto.compile(orch=parts[0].read_text(), kernels=[{"source": parts[1].read_text()}])
+    pto.package(tasks, tmp_path / "t.pto")
+    with pto.Runtime() as rt:
+        rt.register("work", pkg=pto.load(tmp_path / "t.pto"))
 
 
 def test_c_opens_one_function_of_a_file(path):
@@ -173,51 +239,25 @@ def test_c_opens_one_function_of_a_file(path):
     assert b"kernels.pto holds 5 functions" in found.pto_last_error()
 
 
-PROGRAM = r"""
-#include <stdio.h>
-#include <string.h>
-#include "pto/abi/package.h"
-int main(int argc, char** argv) {
-  pto_program* program = pto_program_open_function(argv[argc - 1], "library_shifted");
-  if (program == NULL) return fprintf(stderr, "%s\n", pto_last_error()), 1;
-  float x[6] = {1, 2, 3, 4, 5, 6}, out[6];
-  const int64_t sizes[2] = {2, 3};
-  pto_tensor tensors[2];
-  memset(tensors, 0, sizeof tensors);
-  for (int i = 0; i < 2; ++i) {
-    tensors[i].data = i == 0 ? x : out;
-    tensors[i].sizes = sizes;
-    tensors[i].rank = 2;
-    tensors[i].type_code = 2;
-    tensors[i].type_bits = 32;
-    tensors[i].type_lanes = 1;
-  }
-  const double alpha = 1.5;
-  uint64_t scalars[3] = {0, 0, 0};  /* alpha, more, negate */
-  memcpy(scalars, &alpha, sizeof alpha);
-  pto_args args;
-  memset(&args, 0, sizeof args);
-  args.abi_version = PTO_ABI_VERSION;
-  args.tensors = tensors;
-  args.n_tensors = 2;
-  args.scalars = scalars;
-  args.n_scalars = 3;
-  if (pto_program_run(program, &args) != 0) return fprintf(stderr, "%s\n", pto_last_error()), 1;
-  for (int i = 0; i < 6; ++i) printf("%g ", out[i]);
-  pto_program_close(program);
-  return 0;
-}
-"""
-
-
-def test_a_c_program_runs_a_kernel_of_a_file_where_nothing_is_on_path(path, tmp_path):
-    (tmp_path / "main.c").write_text(PROGRAM)
-    command = ["gcc", "-std=c11", "-Wall", "-Werror", f"-I{build_config.include_dir()}",
-               "main.c", "-o", "main", *build_config.ldflags()]  # fmt: skip
+def test_a_c_program_runs_functions_of_each_kind_where_nothing_is_installed(path, tmp_path):
+    source, flags = ROOT / "tests/cpp_route/functions.c", build_config.ldflags()
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{build_config.include_dir()}",
+               source, "-o", "main", *flags]  # fmt: skip
     subprocess.run(command, check=True, cwd=tmp_path)
-    env = {"PATH": "", "PTO_CACHE_DIR": str(tmp_path / "none")}
+    env = {"PATH": "", "PTO_CACHE_DIR": str(tmp_path / "none"), "PTO_CXX": "/no/compiler",
+           "PTO_INCLUDE_DIR": str(tmp_path / "no_headers")}  # fmt: skip
     done = subprocess.run([tmp_path / "main", path], env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "1.5 3 4.5 6 7.5 9 "), done.stderr
+    assert done.returncode == 0 and not (tmp_path / "none").exists(), done.stderr
+    x = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    wanted = {"normal": (normal(x, 0.5),), "library_scaled": Scaled(x, alpha=3.0),
+              "library_shifted": (Shifted(x, SHIFTS, alpha=1.5),)}  # fmt: skip
+    for line, (name, results) in zip(done.stdout.splitlines(), wanted.items(), strict=True):
+        found, *numbers = line.split()
+        flat = np.concatenate([one.reshape(-1) for one in results])
+        np.testing.assert_allclose(np.array(numbers, np.float32), flat, 1e-6, 1e-6)
+        assert found == name
+    done = subprocess.run([tmp_path / "main", "none.pto"], env=env, capture_output=True, text=True)
+    assert done.returncode == 1 and "the package none.pto cannot be read" in done.stderr
 
 
 def test_a_cpu_without_a_target_of_the_file_says_so(tmp_path):
@@ -238,6 +278,7 @@ class InPlace:
         return x * 2
 
 
+WEIGHT = pto.pack_weight(X, "linear")
 REFUSED = [
     ([], "f.pto", "", ValueError, "there are no callables"),
     (normal, "f.pto", "", TypeError, "the callables are a value of type .*Jit"),
@@ -246,6 +287,9 @@ REFUSED = [
     ({"normal": (X,)}, "f.pto", "", TypeError, "one of the callables is "),
     ([normal], "f.pto", "avx", ValueError, "the target 'avx' is unknown\n.*\n.*portable, avx2"),
     ([normal], "f.pto", 3, TypeError, "targets is the int 3"),
+    ([normal], "f.pto", [], ValueError, "targets is empty"),
+    ([WEIGHT, normal], "f.pto", "", ValueError, "PackedWeight is not alone"),
+    (WEIGHT, "f.pto", "avx2", ValueError, "PackedWeight is given, and targets"),
     ([normal], 3, "", TypeError, "package: the path is the int 3"),
     ({InPlace: (X,)}, "f.pto", "", TypeError, "library_in_place_ has no package\n.*writes an arg"),
     ({pto.ops.nonzero: (X,)}, "f.pto", "", TypeError, "nonzero has no package\n.*after it ran"),
@@ -281,44 +325,3 @@ def test_a_truncated_file_of_functions_is_refused(path, tmp_path):
         (tmp_path / "cut.pto").write_bytes(content[:cut])
         with pytest.raises(ValueError, match="cut.pto (was truncated or altered|is no package)"):
             pto.load(tmp_path / "cut.pto")
-
-
-def command(folder, *words):
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-m", "pto", "package", *words]
-    return subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True)
-
-
-def test_the_command_packages_calls_of_a_file_and_of_pto_ops(tmp_path):
-    (tmp_path / "mine.py").write_text(USER)
-    calls = ["twice(f32[:, 64], factor=3.0)", "twice(f64[:])", "gelu(f32[()], approximate='tanh')"]
-    done = command(tmp_path, "f.pto", *calls, "--of", "mine.py", "--targets", "portable,avx2")
-    assert done.returncode == 0 and "f.pto: 2 functions, 3 calls" in done.stdout, done.stderr
-    loaded = pto.load(tmp_path / "f.pto")
-    assert loaded.twice.variants == (
-        "twice(x: f32[s0, 64], factor: float)", "twice(x: f64[s0], factor: float)")  # fmt: skip
-    assert loaded.twice(X[:, :1].repeat(64, 1), 3.0)[0, 0] == X[0, 0] * 3
-    shown = command(tmp_path, "f.pto").stdout
-    assert "f.pto: functions and operators, " in shown and "gelu(x: f32[], approx" in shown
-    done = command(tmp_path, "g.pto", "twice(f32[:])", "--of", "mine")
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("words, text", [
-    (("f.pto", "twice"), "the call 'twice' cannot be read\n  why: it is no call; a call is"),
-    (("f.pto", "twice(f32[:"), "cannot be read"),
-    (("f.pto", "gelu(f31[:])"), "cannot be read\n  why: .*f31"),
-    (("f.pto", "gelu(f32[1:2])"), "a size is a number or a colon"),
-    (("f.pto", "gelu(__import__('os'))"), "cannot be read"),
-    (("f.pto", "geluu(f32[:])"), "there is no function 'geluu'\n  why: .*gelu"),
-    (("f.pto", "gelu(f32[:])", "--of", "none"), "--of none: No module named 'none'"),
-    (("f.pto", "gelu(f32[:])", "--of", "none.py"), "--of none.py: there is no such file"),
-    (("f.pto", "gelu(f32[:])", "--targets", "sse"), "the target 'sse' is unknown"),
-    (("none.pto",), "the package none.pto does not exist"),
-])  # fmt: skip
-def test_the_command_says_what_is_wrong(tmp_path, words, text):
-    import re
-
-    done = command(tmp_path, *words)
-    assert done.returncode == 1 and re.search("error: .*" + text, done.stderr, re.S), done.stderr
-    assert "Traceback" not in done.stderr and not any(tmp_path.iterdir())

@@ -4,13 +4,14 @@
     callables = functions_of(["softmax(f32[:, :])", "gelu(bf16[:, 64])"], [my_module, pto.ops])
     pto.package(callables, "kernels.pto")
 
-A tensor is its element type and sizes; `:` is any size but 1. f32[()] has no axes. Other arguments
-are Python's literals, by place or by name.
+A tensor is its element type and sizes; `:` is any size. f32[()] has no axes. Other arguments are
+Python's literals, by place or by name. An operator has the name of its class or of its schema.
 Thread safety: pure functions.
 """
 
 import ast
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,7 +19,10 @@ from typing import Any
 from pto.errors import InvalidValue, nearest
 from pto.language.annotations import DYN, TensorType
 from pto.language.dtypes import DType, dtype
+from pto.language.location import describe
+from pto.language.op import Operator
 
+MOST_ELEMENTS = 1 << 24
 _FORM = "a call is written as in softmax(f32[:, 64], eps=1e-5)"
 
 
@@ -37,23 +41,28 @@ def functions_of(texts: Iterable[str], modules: list[Any]) -> dict[Any, list]:
 
 
 def expanded(lines: Iterable[str]) -> list[str]:
-    """The calls of a list: # begins a comment, T is f32 and bf16, R one, two and three sizes."""
+    """The calls of a list: # begins a comment, T is f32 and bf16, R one, two and three sizes, of
+    which the first, a batch, is also 1."""
     calls = []
     for line in (line.partition("#")[0].strip() for line in lines):
         kinds = ("f32", "bf16") if re.search(r"\bT\[", line) else ("",)
-        ranks = (":", ":, :", ":, :, :") if "[R]" in line else ("",)
+        ranks = (":", ":, :", "1, :", ":, :, :", "1, :, :") if "[R]" in line else ("",)
         calls += [re.sub(r"\bT\[", f"{kind}[", line).replace("[R]", f"[{rank}]")
                   for kind in kinds for rank in ranks if line]  # fmt: skip
     return calls
 
 
 def runs_of(texts: Iterable[str], modules: list[Any]) -> list[Callable[[], Any]]:
-    """Functions that make these calls once, with arrays of ones whose free sizes are 2."""
+    """Functions that make these calls of operators once, with arrays of ones; free sizes are 2."""
     runs: list[Callable[[], Any]] = []
     for text in texts:
         name, args, kwargs = parsed(text)
+        function = _function(name, modules)
+        if not isinstance(function, Operator):
+            raise InvalidValue(f"{name!r:.80} is no operator", f"it is {describe(function)}",
+                               "name a member of pto.ops")  # fmt: skip
         kwargs = {key: _array(value) for key, value in kwargs.items()}
-        runs.append(functools.partial(_function(name, modules), *map(_array, args), **kwargs))
+        runs.append(functools.partial(function, *map(_array, args), **kwargs))
     return runs
 
 
@@ -65,6 +74,10 @@ def _array(value: Any) -> Any:
     from pto.language.dtypes import numpy_type
 
     shape = [size if isinstance(size, int) else 2 for size in value.sizes or ()]
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise InvalidValue(f"{value!r} has {math.prod(shape)} elements",
+                           f"the call is made with an array of at most {MOST_ELEMENTS}",
+                           "write a colon for a size that is free")  # fmt: skip
     return numpy.ones(shape).astype(numpy_type(str(value.kind)))
 
 
@@ -99,16 +112,28 @@ def _size(node: ast.expr) -> Any:
         if node.lower or node.upper or node.step:
             raise ValueError("a size is a number or a colon")
         return DYN
-    return ast.literal_eval(node)
+    size = ast.literal_eval(node)
+    if type(size) is not int or size < 0:
+        raise ValueError("a size is a number or a colon")
+    return size
 
 
 def _function(name: str, modules: list[Any]) -> Any:
     for module in modules:
         found = module
         for part in name.removeprefix("pto.ops.").split("."):
-            found = getattr(found, part, None) if found is not None else None
+            found = getattr(found, part, None)
+        if not callable(found):
+            found = _operator(name, module)
         if found is not None:
             return found
-    known = {one for module in modules for one in dir(module) if not one.startswith("_")}
+    known = {one for module in modules for one in dir(module)
+             if one[0] != "_" and callable(getattr(module, one))}  # fmt: skip
     raise InvalidValue(f"there is no function {name!r:.80}", nearest(name, known),
                        "name one of the module, or of pto.ops")  # fmt: skip
+
+
+def _operator(name: str, module: Any) -> Any:
+    """The operator of a module whose schema has this name, with its namespace or without."""
+    defined = (one for one in vars(module).values() if isinstance(one, Operator))
+    return next((one for one in defined if name in (one.name, one.name.rpartition("::")[2])), None)

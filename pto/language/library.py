@@ -6,10 +6,10 @@
     y = kernels.softmax(x)
 
 The values of the mapping are examples of calls, as f.package() takes them (package.py): an array
-stands for its element type and number of axes, and other sizes are free. A jitted function whose
-parameters are annotated with types needs none; then a sequence of such functions will do. `targets`
-names the CPUs: portable, avx2, avx512. A file holds the code for each, and the best that the CPU
-has is loaded.
+stands for its element type, number of axes and sizes of 1, and other sizes are free; a type stands
+for any size where it says none. A jitted function whose parameters are annotated with types needs
+none; then a sequence of such functions will do. `targets` names the CPUs: portable, avx2, avx512. A
+file holds the code for each, and the best that the CPU has is loaded.
 
 The file is of kind "functions" (pto/container.py): its header has the record of each function that
 a file of kind "program" has, and its payload their programs, one after another. C opens one by its
@@ -25,22 +25,51 @@ from pto import container
 from pto.config import TARGETS, config
 from pto.container import Package
 from pto.errors import InvalidType, InvalidValue, UnknownAttribute, nearest
+from pto.language.jit import Jit
 from pto.language.location import describe, fail
 from pto.language.op import Operator
-from pto.language.package import PackagedFunction, calls_of, compiled
-from pto.language.packaged_operator import compiled_operator
+from pto.language.package import (
+    PackagedFunction,
+    add_texts,
+    calls_of,
+    compiled,
+    described,
+    every_call,
+)
+from pto.language.packaged_operator import as_function, compiled_operator, every_call_of
 from pto.language.tools import Tools
 
 _KINDS = "a package holds functions under @pto.jit and operators under @op"
 
 
-def package(callables: Mapping[Any, Any] | Sequence[Any], path: Any, targets: Any = "") -> None:
-    """Compiles functions for such calls and targets, and saves them; pto.load(path) reads them."""
+def package(
+    callables: Mapping[Any, Any] | Sequence[Any], path: Any, targets: Any = "", texts: bool = False
+) -> None:
+    """Compiles functions for such calls and targets, and saves them; pto.load(path) reads them.
+
+    One packed weight, or one program of tasks (pto.compile), is saved as it is.
+    With `texts` the file also carries your lines, the stages of each program and its C++, which
+    `python -m pto studio FILE` shows.
+
+    Example:
+        @pto.jit
+        def double(x):
+            return x + x
+
+        pto.package({double: (x,)}, "double.pto")
+        print(*pto.load("double.pto"))
+    """
     path = container.path_of(path, "package")
     chosen = targets_of(targets)
+    if (whole := _whole(callables)) is not None:
+        if targets or texts:
+            fail(f"package: {describe(whole)} is given, and targets or texts",
+                 "it is saved as it was made", "leave them out")  # fmt: skip
+        whole.save(path)
+        return
     headers, payload, names = [], [], set()
     for function, examples in _pairs(callables):
-        header, pieces = _compiled(function, examples, chosen)
+        header, pieces = _compiled(function, examples, chosen, texts)
         if header["name"] in names:
             fail(f"package: two functions are called {header['name']}",
                  "a loaded file has each under its name",
@@ -52,15 +81,31 @@ def package(callables: Mapping[Any, Any] | Sequence[Any], path: Any, targets: An
     container.save(path, container.content_of("functions", content, payload))
 
 
+def _whole(callables: Any) -> Any:
+    """The packed weight or the program of tasks that is all of the callables, or None."""
+    given = [*callables] if isinstance(callables, Mapping | list | tuple) else [callables]
+    kinds = [(module, name) for _, module, name in container.READERS.values()]
+    found = [one for one in given if hasattr(one, "save")
+             and (type(one).__module__, type(one).__name__) in kinds]  # fmt: skip
+    if found and len(given) > 1:
+        fail(f"package: {describe(found[0])} is not alone",
+             "a file holds functions, or one packed weight, or one program of tasks",
+             "save it to a file of its own")  # fmt: skip
+    return found[0] if found else None
+
+
 def targets_of(targets: Any) -> tuple[str, ...]:
     """The names in "portable,avx2" or a sequence, the least first; "" is that of this process."""
     names = targets.split(",") if isinstance(targets, str) else targets
     if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
         fail(f"package: targets is {describe(targets)}", "targets are names of instruction sets",
              'write "portable,avx2,avx512", or some of these', InvalidType)  # fmt: skip
-    names = {one.strip() for one in names}
-    if names <= {""}:
+    if targets == "":
         return (config.target,)
+    if not names:
+        fail("package: targets is empty", "code is for some instructions",
+             'write "portable,avx2,avx512", or some of these; "" is this CPU')  # fmt: skip
+    names = {one.strip() for one in names}
     if unknown := sorted(names - {*TARGETS[1:]}):
         raise InvalidValue(
             f"package: the target {unknown[0]!r} is unknown",
@@ -99,16 +144,38 @@ def _annotated_example(function: Any) -> Any:
     return tuple(kinds[name] for name in names if name in kinds)
 
 
-def _compiled(function: Any, examples: Any, targets: tuple[str, ...]) -> tuple[dict, list[bytes]]:
+def _compiled(
+    function: Any, examples: Any, targets: tuple[str, ...], texts: bool
+) -> tuple[dict, list[bytes]]:
     """The record of one function and its programs."""
     examples = examples if isinstance(examples, list) else [examples]
     if isinstance(function, Operator):
-        return compiled_operator(function, calls_of(function.name, examples), targets)
-    if not isinstance(function, Tools):
+        jit = as_function(function)
+        calls = every_call_of(function, jit, calls_of(function.name, examples))
+        header, pieces = compiled_operator(function, calls, targets)
+    elif isinstance(function, Tools):
+        calls = calls_of(function.__name__, examples)
+        jit = function.jit_of(calls)
+        calls = every_call(jit, calls)
+        header, pieces = compiled(jit, calls, targets)
+    else:
         fail(f"package: one of the callables is {describe(function)}", _KINDS,
              "decorate it, or pass a member of pto.ops", InvalidType)  # fmt: skip
-    calls = calls_of(function.__name__, examples)
-    return compiled(function.jit_of(calls), calls, targets)
+    if texts and isinstance(function, Operator) and not function.member("build"):
+        _add_source(header, function, jit, calls)
+    elif texts:
+        add_texts(header, jit, calls, targets[-1])
+    return header, pieces
+
+
+def _add_source(header: dict, operator: Operator, jit: Jit, calls: list) -> None:
+    """Adds to each variant the C++ of its kernel, which is written by hand."""
+    from pto.language.program_page import packed  # seldom needed
+
+    for variant, (args, kwargs) in zip(header["variants"], calls, strict=True):
+        kinds = {one.name: one.about and one.about[0] for one in described(jit, args, kwargs)}
+        _, text, _ = operator.source([kinds[a.name] for a in operator.tensors])
+        variant["texts"] = packed(operator.name, {}, text, [])
 
 
 class PackagedLibrary:

@@ -6,8 +6,9 @@
 
 A call such as an example has its element types, ranks, sizes of 1 and constants; other sizes are
 free. An example is the tuple of a call's arguments, or a dict of them by name; if the first is
-neither, all are the arguments of one call. In the place of an array may stand its type:
-`pto.Tensor[pto.DYN, 64, pto.f32]`.
+neither, all are the arguments of one call. In the place of an array may stand its type,
+`pto.Tensor[pto.DYN, 64, pto.f32]`; a size that it leaves free is any size, 1 included
+(free_sizes.py).
 
 The file is of kind "program" (pto/container.py). Its payload are the compiled programs
 (pto/launch/sealed.hpp), which C runs too (pto/abi/package.h); its header says how Python's
@@ -29,6 +30,7 @@ from pto.errors import InvalidType, InvalidValue
 from pto.language import adapters, arguments
 from pto.language.annotations import TensorType
 from pto.language.dtypes import DType, dtype
+from pto.language.free_sizes import with_ones
 from pto.language.location import describe, fail, user_line
 from pto.language.program import has_lists
 from pto.language.results import LEAF, Form
@@ -76,10 +78,13 @@ def call_text(function: str, call: Sequence[Given]) -> str:
 # --- saving --------------------------------------------------------------------------------------
 
 
-def save(jit: "Jit", path: Any, examples: Sequence[Any]) -> None:
-    """Compiles a function for the examples and writes them to a file."""
+def save(jit: "Jit", path: Any, examples: Sequence[Any], texts: bool = False) -> None:
+    """Compiles a function for the examples and writes them to a file, with texts if asked for."""
     path = container.path_of(path, f"{jit.__name__}.package")
-    header, payload = compiled(jit, calls_of(jit.__name__, examples), (config.target,))
+    calls = every_call(jit, calls_of(jit.__name__, examples))
+    header, payload = compiled(jit, calls, (config.target,))
+    if texts:
+        add_texts(header, jit, calls, config.target)
     container.save(path, container.content_of("program", header, payload))
 
 
@@ -106,6 +111,30 @@ def compiled(
             payload.append(program)
         variants.append({"name": text, "keys": keys, "form": form})
     return header_of(jit, ",".join(targets) if targets[0] else built, variants), payload
+
+
+def add_texts(
+    header: dict[str, Any], jit: "Jit", calls: list[tuple[tuple, dict]], target: str
+) -> None:
+    """Adds to each variant what the studio shows of its program: stages, C++, the user's lines."""
+    from pto.language.program_page import packed_texts  # seldom needed
+
+    for call, graph, _ in _traced(jit, [described(jit, *call) for call in calls]):
+        name, strides = call_text(jit.__name__, call), [one.about[2] for one in call if one.about]
+        packed = packed_texts(jit.__name__, with_choices(jit, graph), strides, target)
+        for variant in header["variants"]:
+            if variant["name"] == name:
+                variant["texts"] = packed
+
+
+def every_call(jit: "Jit", calls: list[tuple[tuple, dict]]) -> list[tuple[tuple, dict]]:
+    """The calls, and those in which a size that a type leaves free is 1."""
+
+    def guarded(values: dict[str, Any]) -> tuple[list[Given], list]:
+        [(call, graph, _)] = _traced(jit, [described(jit, (), values)])
+        return call, graph.guards
+
+    return with_ones(jit.parameters, calls, guarded)
 
 
 def header_of(jit: "Jit", target: str, variants: list[dict]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators in packages: one with a `build` as a jitted function, a C++ kernel as its code.
 
-    header, programs = compiled_operator(pto.ops.gelu, [((x,), {})], ("avx2",))
+    calls = every_call_of(pto.ops.gelu, as_function(pto.ops.gelu), [((x,), {})])
+    header, programs = compiled_operator(pto.ops.gelu, calls, ("avx2",))
 
 A loaded operator takes its arguments by place or by name, as in the schema. Float attributes are
 numbers of each call; the others are constants, fixed in the code by an example.
@@ -14,10 +15,19 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
+from pto.language.free_sizes import with_ones
 from pto.language.jit import Jit
 from pto.language.location import fail
 from pto.language.op import Operator
-from pto.language.package import Given, call_text, compiled, described, header_of, scalars_of
+from pto.language.package import (
+    Given,
+    call_text,
+    compiled,
+    described,
+    every_call,
+    header_of,
+    scalars_of,
+)
 from pto.language.results import LEAF, Form
 from pto.schema import Argument
 
@@ -37,12 +47,26 @@ extern "C" int32_t pto_packaged_kernel(const pto_args* args) {
 """
 
 
+def every_call_of(operator: Operator, jit: Jit, calls: list[tuple[tuple, dict]]) -> list:
+    """The calls with all arguments by name, and those in which a free size of a type is 1."""
+    _check(operator)
+
+    def guarded(values: dict[str, Any]) -> tuple[list[Given], list]:
+        call = described(jit, (), values)
+        return call, _inferred(operator, call)[1]
+
+    bound = [((), operator.bind(args, kwargs)) for args, kwargs in calls]
+    bound = [((), {name: tuple(one) if isinstance(one, list) else one
+                   for name, one in values.items()}) for _, values in bound]  # fmt: skip
+    if operator.member("build"):
+        return every_call(jit, bound)
+    return with_ones(jit.parameters, bound, guarded)
+
+
 def compiled_operator(
     operator: Operator, calls: list[tuple[tuple, dict]], targets: tuple[str, ...]
 ) -> tuple[dict, list[bytes]]:
-    """The record of an operator and its programs for such calls."""
-    _check(operator)
-    calls = [((), operator.bind(args, kwargs)) for args, kwargs in calls]
+    """The record of an operator and its programs for calls that every_call_of() gave."""
     jit = as_function(operator)
     if operator.member("build"):
         return compiled(jit, calls, targets)
@@ -100,13 +124,17 @@ def _fixed(argument: Argument, one: Given) -> Given:
     return one._replace(is_number=is_number and one.about is None)
 
 
+def _inferred(operator: Operator, call: list[Given]) -> tuple:
+    """Results, sizes that must be equal, and perhaps the work, of a call."""
+    given = {one.name: one for one in call}
+    tensors = [given[a.name].about and given[a.name].about[:2] for a in operator.tensors]
+    return operator.inferred(tensors, [given[a.name].constant for a in operator.attributes])
+
+
 def _sealed(operator: Operator, call: list[Given], target: str) -> tuple[str, bytes]:
     about = {one.name: one.about and one.about[:2] for one in call}
-    value = {one.name: one.constant for one in call}
     tensors = [about[a.name] for a in operator.tensors]
-    outputs, guards, *work = operator.inferred(
-        tensors, [value[a.name] for a in operator.attributes]
-    )
+    outputs, guards, *work = _inferred(operator, call)
     given = [(a.name, *about[a.name]) for a in operator.tensors if about[a.name]]
     count, places = iter(range(len(given))), []
     for a in operator.tensors:
