@@ -371,3 +371,20 @@ def test_mindspore_refuses_it_in_both_modes(tmp_path, monkeypatch):
     for call in (places, mindspore.jit(places)):
         with pytest.raises(Exception, match="nonzero: the size of its result is known only after"):
             call(x)
+
+
+def test_a_difference_of_sizes_is_refused_where_it_is_negative():
+    @pto.jit
+    def f(x):
+        return (
+            x
+            + pto.sum(pto.full([x.shape[0] - 3], 1.0))
+            + pto.sum(pto.ones([pto.max(x.shape[0] - 4, 0)]))
+        )
+
+    for n in (3, 4, 6):
+        assert (f(np.zeros(n, "f4")) == n - 3 + max(n - 4, 0)).all()
+    with pytest.raises(
+        pto.Error, match="sizes -1 and 0 differ in full, whose sizes are at least 0"
+    ):
+        f(np.zeros(2, "f4"))

@@ -123,6 +123,27 @@ def test_where_the_derivative_jumps_it_is_that_of_pytorch():
             np.testing.assert_allclose(a, b.numpy(), err_msg=name)
 
 
+ODD = ("atan", "asin", "sinh", "asinh", "atanh", "tan", "sign", "tanh", "erf", "expm1", "log1p",
+       "cosh", "acos")  # fmt: skip
+
+
+def test_at_zero_functions_made_of_pieces_have_the_slope_of_pytorch():
+    x = torch.tensor([[0.0, -0.0, 1e-9, -1e-9]], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[2.0, 2.0, -3.0, 0.5]], dtype=torch.float64, requires_grad=True)
+    scaled = lambda function: lambda x, y: function(x) * y  # noqa: E731
+    rows = {name: (scaled(getattr(pto, name)), scaled(getattr(torch, name))) for name in ODD}
+    rows["elu"] = lambda x, y: pto.elu(x) * y, lambda x, y: torch.nn.functional.elu(x) * y
+    rows["height"] = lambda x, y: pto.atan2(x, y), torch.atan2
+    rows["width"] = lambda x, y: pto.atan2(y, x), lambda x, y: torch.atan2(y, x)
+    for name, (ours, theirs) in rows.items():
+        result = theirs(x, y)
+        d = torch.ones_like(result)
+        want = torch.autograd.grad(result, (x, y), d)
+        got = gradients(ours, x.detach().numpy(), y.detach().numpy(), d.numpy())
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a, b.numpy(), rtol=1e-9, atol=1e-9, err_msg=name)
+
+
 def test_powers_of_zero_have_finite_derivatives():
     x, y = np.array([[0.0, 0.0]]), np.array([[2.0, 0.0]])
     by_x, by_y = gradients(lambda x, y: pto.pow(x, y), x, y, np.ones((1, 2)))

@@ -10,7 +10,6 @@ from pto.language.elementwise import (
     exp,
     log,
     maximum,
-    minimum,
     mul,
     reciprocal,
     rsqrt,
@@ -33,7 +32,10 @@ def _alike(result: Tensor, x: Tensor) -> Tensor:
 
 @method("softmax")
 def softmax(x: Tensor, dim: Axes = -1) -> Tensor:
-    """exp(x) times the reciprocal of its sum along `dim`, without overflow."""
+    """exp(x) times the reciprocal of its sum along `dim`, without overflow.
+
+    Formula: exp(x) / sum(exp(x), dim, keepdim=True)
+    """
     wider = wide(real(x))
     e = exp(shifted_by_largest(wider, dim, "softmax"))
     return _alike(e * reciprocal(sum(e, dim, True)), real(x))
@@ -41,7 +43,10 @@ def softmax(x: Tensor, dim: Axes = -1) -> Tensor:
 
 @method("log_softmax")
 def log_softmax(x: Tensor, dim: Axes = -1) -> Tensor:
-    """The logarithm of softmax, without overflow."""
+    """The logarithm of softmax, without overflow.
+
+    Formula: x - log(sum(exp(x), dim, keepdim=True))
+    """
     wider = wide(real(x))
     shifted = shifted_by_largest(wider, dim, "log_softmax")
     return _alike(shifted - log(sum(exp(shifted), dim, True)), real(x))
@@ -60,6 +65,10 @@ def layer_norm(
     """x with mean 0 and variance 1 along `dim`, times weight, plus bias.
 
     The variance is that of centred values, divided by the number of elements.
+
+    Formula: (x - mean(x, dim)) / sqrt(var(x, dim, 0) + eps) * weight + bias
+    Shapes: any; `weight` and `bias` broadcast, the result has that of x
+    Example: pto.layer_norm(x, v)
     """
     axes = _axes("layer_norm", x.ndim, dim, None)
     c = centred(x, axes)
@@ -69,7 +78,12 @@ def layer_norm(
 
 @operation
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, dim: Axes = -1) -> Tensor:
-    """x divided by the root of its mean square along `dim`, times weight."""
+    """x divided by the root of its mean square along `dim`, times weight.
+
+    Formula: x / sqrt(mean(x * x, dim) + eps) * weight
+    Shapes: any; `weight` broadcasts, the result has that of x
+    Example: pto.rms_norm(x, v)
+    """
     axes, wider = _axes("rms_norm", x.ndim, dim, None), wide(x)
     scale = rsqrt(average(square(wider), axes) + eps)
     return _scaled("rms_norm", mul(wider, scale), x, weight, None)
@@ -77,7 +91,10 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, dim: Ax
 
 @method("gelu")
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function of x; "tanh" takes PyTorch's approximation."""
+    """x times the normal distribution function of x; "tanh" takes PyTorch's approximation.
+
+    Formula: 0.5 * x * (1 + erf(x / sqrt(2)))
+    """
     if approximate not in ("none", "tanh"):
         fail(
             f"gelu: approximate is {approximate!r}",
@@ -122,15 +139,21 @@ logsigmoid = _simple("logsigmoid", "log(sigmoid(x)), without overflow.", lambda 
 
 @method("leaky_relu")
 def leaky_relu(x: Tensor, negative_slope: float | Tensor = 0.01) -> Tensor:
-    """x, times negative_slope below 0, which may be a tensor (prelu)."""
+    """x, times negative_slope below 0, which may be a tensor (prelu).
+
+    Formula: x if x > 0 else negative_slope * x
+    """
     return where(x > 0, x, x * negative_slope)
 
 
 @method("elu")
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x above 0, else alpha * (exp(x) - 1)."""
+    """x above 0, else alpha * (exp(x) - 1).
+
+    Formula: x if x > 0 else alpha * (exp(x) - 1)
+    """
     wider = wide(real(x))
-    return _alike(where(wider > 0, wider, alpha * expm1(minimum(wider, 0.0))), real(x))
+    return _alike(where(wider > 0, wider, alpha * expm1(where(wider > 0, 0.0, wider))), real(x))
 
 
 @operation
@@ -140,6 +163,10 @@ def online_softmax(s: Tensor, m: Tensor, l: Tensor) -> tuple[Tensor, ...]:  # no
     m and l are the maximum and the sum of the blocks so far, [..., 1], -inf and 0 at first. p has
     the weights of this block, and `old` the factor for what was accumulated: o = o * old + p @ v;
     behind the last block the result is o / l. Rows that are -inf throughout have weights of 0.
+
+    Formula: m1 = maximum(m, amax(s)); p = exp(s - m1); old = exp(m - m1); l1 = l * old + sum(p)
+    Shapes: s is `[..., n]`, m and l are `[..., 1]`; p has the shape of s, the others that of m
+    Example: pto.online_softmax(x, y[:, :1], y[:, :1])
     """
     most = maximum(m, _reduce("amax", s, [s.ndim - 1], True))
     shift = where(most == -math.inf, 0.0, most)

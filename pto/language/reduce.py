@@ -12,14 +12,13 @@ from collections.abc import Callable
 
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import boolean, i32, i64
-from pto.language.elementwise import div, mul, reciprocal, sqrt, square
+from pto.language.elementwise import div, maximum, mul, reciprocal, sqrt, square
 from pto.language.location import fail
+from pto.language.operands import Axes
 from pto.language.operation import method, operation
 from pto.language.shape import normal_axis
 from pto.language.tensor import Tensor
 from pto.language.types import cast, count, joined, wide
-
-Axes = int | tuple[int, ...] | list[int] | None
 
 
 def _axes(name: str, rank: int, dim: Axes, axis: Axes) -> list[int]:
@@ -103,7 +102,10 @@ def count_nonzero(
     x: Tensor, dim: Axes = None, keepdim: bool = False, *,
     axis: Axes = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """How many elements of x over axes are not 0, an i64."""
+    """How many elements of x over axes are not 0, an i64.
+
+    Formula: sum(x != 0, dim)
+    """
     counted = cast(cast(x, boolean), i64)
     return _reduce("sum", counted, _axes("count_nonzero", x.ndim, dim, axis), keepdim or keepdims)
 
@@ -135,9 +137,12 @@ def centred(x: Tensor, axes: list[int]) -> Tensor:
 
 
 def _moment(x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor:
-    """The sum of x over the axes, divided by their number of elements less the correction."""
+    """The sum of x over the axes, divided by their number of elements less the correction.
+
+    The divisor is 0 where the correction is larger, as in PyTorch: the result is inf or NaN then.
+    """
     number = count(x, axes, x.dtype)
-    number = number - correction if correction else number
+    number = maximum(number - correction, 0) if correction else number
     mean = div(_reduce("sum", x, axes, True), number)
     return mean if keep or not axes else mean.reshape(without(mean.shape, axes))
 
@@ -147,7 +152,10 @@ def mean(
     x: Tensor, dim: Axes = None, keepdim: bool = False, *,
     axis: Axes = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The mean of x over axes; all of them by default. x must be floating point."""
+    """The mean of x over axes; all of them by default. x must be floating point.
+
+    Formula: sum(x, dim) / count
+    """
     _must_be_float(x, "mean")
     axes = _axes("mean", x.ndim, dim, axis)
     return cast(_moment(wide(x), axes, 0, keepdim or keepdims), x.dtype)
@@ -158,7 +166,10 @@ def var(
     x: Tensor, dim: Axes = None, correction: float = 1, keepdim: bool = False, *,
     axis: Axes = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The variance of x over axes, from centred values; correction=0 is NumPy's default."""
+    """The variance of x over axes, from centred values; correction=0 is NumPy's default.
+
+    Formula: sum(square(x - mean(x, dim)), dim) / max(count - correction, 0)
+    """
     _must_be_float(x, "var")
     axes = _axes("var", x.ndim, dim, axis)
     squares = square(centred(x, axes))
@@ -170,14 +181,22 @@ def std(
     x: Tensor, dim: Axes = None, correction: float = 1, keepdim: bool = False, *,
     axis: Axes = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The square root of the variance."""
+    """The square root of the variance.
+
+    Formula: sqrt(var(x, dim, correction))
+    """
     spread = var(wide(x), dim, correction, keepdim, axis=axis, keepdims=keepdims)
     return cast(sqrt(spread), x.dtype)
 
 
 @operation
 def sum_to(x: Tensor, like: Tensor) -> Tensor:
-    """x summed over the axes along which `like` was broadcast to it: a gradient's way back."""
+    """x summed over the axes along which `like` was broadcast to it: a gradient's way back.
+
+    Formula: sum(x, the axes along which like was repeated)
+    Shapes: the result has that of `like`
+    Example: pto.sum_to(x, v)
+    """
     extra = x.ndim - like.ndim
     axes = [a for a, n in enumerate(x.shape) if a < extra or _repeats(n, like.shape[a - extra])]
     if not axes:

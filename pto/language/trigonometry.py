@@ -41,8 +41,13 @@ def _of_wide(name: str, text: str) -> Callable:
     return attach
 
 
+def _size(x: Tensor) -> Tensor:
+    """abs(x), but with the slope 1 at 0, where that of odd functions is not 0."""
+    return where(x < 0, -x, x)
+
+
 def _atan(x: Tensor) -> Tensor:
-    size = abs(x)
+    size = _size(x)
     is_steep = size > 1
     z = where(is_steep, 1 / where(is_steep, size, 1.0), size)
     is_turned = z > math.tan(math.pi / 8)
@@ -59,7 +64,7 @@ def _atan(x: Tensor) -> Tensor:
 
 
 def _sinh(x: Tensor) -> Tensor:
-    size = abs(x)
+    size = _size(x)
     is_large = size > 9
     e = expm1(where(is_large, 0.0, size))
     half = exp(size * 0.5)
@@ -73,7 +78,7 @@ def _cosh(x: Tensor) -> Tensor:
 
 
 def _asinh(x: Tensor) -> Tensor:
-    size = abs(x)
+    size = _size(x)
     is_large = size > 2.0**30
     a = where(is_large, 1.0, size)
     small = log1p(a + a * a / (1 + sqrt(a * a + 1)))
@@ -88,7 +93,7 @@ def _acosh(x: Tensor) -> Tensor:
 
 
 def _atanh(x: Tensor) -> Tensor:
-    size = abs(x)
+    size = _size(x)
     found = 0.5 * log1p(2 * size / (1 - size))
     return where(x < 0, -found, found)
 
@@ -114,7 +119,7 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     signs, pi / 4 of two infinities."""
     given, other = map(real, joined("atan2", y, x))
     a, b = wide(given), wide(other)
-    height, width = abs(a), abs(b)
+    height, width = where(_has_sign(a), -a, a), where(_has_sign(b), -b, b)
     is_steep = height > width
     top, bottom = where(is_steep, width, height), where(is_steep, height, width)
     is_corner = (top == math.inf) & (bottom == math.inf)

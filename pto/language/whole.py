@@ -25,6 +25,8 @@ from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.language.types import cast, constant, number
 
+_SYMBOL, _DIFFERENCE, _LARGER = 1, 3, 8  # of Dim.op
+
 
 def plain(value: Any) -> Any:
     """A whole number as an int, a Dim, or a traced i64 that counts as a number."""
@@ -68,9 +70,14 @@ def _not_whole(name: str, value: Any) -> NoReturn:
 
 
 def sized(trace: Trace, value: Any, name: str) -> Any:
-    """A whole number as a size of shapes; one that data give defines a symbol."""
+    """A whole number as a size of shapes; one that data give defines a symbol.
+
+    A difference of sizes gets a guard: calls where it is negative are refused.
+    """
     size = simplified(value)
     if isinstance(size, _core.Dim):
+        if _may_be_negative(size):
+            trace.here().guard_equal(size.min(0), 0, f"{name}, whose sizes are at least 0")
         return size
     if not isinstance(size, int) or isinstance(size, bool):
         return trace.size(whole(trace, size, name))
@@ -78,6 +85,16 @@ def sized(trace: Trace, value: Any, name: str) -> Any:
         fail(f"{name}: a size is {size}", "sizes are numbers from 0 to 2**63 - 1",
              "pass such a size, pto.max(n, 0) where n may be negative", InvalidValue)  # fmt: skip
     return size
+
+
+def _may_be_negative(size: Any) -> bool:
+    """Says whether some sizes, which are not negative themselves, make the expression negative."""
+    if isinstance(size, int):
+        return size < 0
+    if size.op == _SYMBOL:
+        return False
+    parts = _may_be_negative(size.left), _may_be_negative(size.right)
+    return size.op == _DIFFERENCE or (all(parts) if size.op == _LARGER else any(parts))
 
 
 def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
@@ -134,14 +151,24 @@ _of_numbers("as_variable", lambda n: n)  # a number that the call knows is one a
 
 
 def symbolic_scalar(value: Any) -> SymbolicScalar:
-    """An int, a size or an element of an integer tensor as a number whose `/` rounds down."""
+    """An int, a size or an element of an integer tensor as a number whose `/` rounds down.
+
+    Formula: value
+    Shapes: a number has no axes
+    Example: pto.full([1], pto.symbolic_scalar(x.shape[1]) / 2)
+    """
     if not is_whole(value):
         _not_whole("symbolic_scalar", value)
     return SymbolicScalar(plain(value))
 
 
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b of whole numbers, rounded up; b is above 0."""
+    """a / b of whole numbers, rounded up; b is above 0.
+
+    Formula: (a + b - 1) // b
+    Shapes: numbers have no axes
+    Example: pto.full([1], pto.ceildiv(x.shape[1], 2))
+    """
     for value in (a, b):
         if not is_whole(value):
             _not_whole("ceildiv", value)
