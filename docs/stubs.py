@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what type checkers read in place of names that load at their first use.
 
-pto/__init__.pyi has every name of `pto` with the module that defines it; pto/ops/__init__.pyi has
-the operators as functions, from their schemas, and so has pto/models/__init__.pyi; pto/torch.pyi
-and its siblings are the adapters, which have the user's operators too.
+pto/__init__.pyi has every name of `pto` with the module that defines it, and the operations of the
+language with their signatures, once for traced tensors and once for arrays; pto/ops/__init__.pyi
+has the operators as functions, from their schemas, and so has pto/models/__init__.pyi;
+pto/torch.pyi and its siblings are the adapters, which have these and the user's operators.
 `./dev docs` runs it. Python itself says the same: inspect.signature(pto.ops.gelu).
 """
 
 import ast
+import functools
 import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from operator import or_
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 import pto
+from pto.language import operands, tile_hints
 from pto.language.tensor import Tensor
 
 PTO = Path(__file__).resolve().parent.parent / "pto"
@@ -23,8 +30,6 @@ ROOMS = ("aten", "comm", "models", "ops", "testing")
 PROPERTIES = {
     "dtype": "DType",
     "ndim": "int",
-    "T": "Tensor",
-    "mT": "Tensor",
     "shape": "tuple[Any, ...]",
 }
 # Members that need the values of a traced tensor: an error at run time, and to a type checker.
@@ -45,32 +50,64 @@ from typing import Any
 TENSOR = (
     LICENCE
     + """# Written by ./dev docs from the class as pto has filled it.
+import builtins
+from collections.abc import Sequence
 from typing import Any
 
+from pto.language.casting import CastMode, SaturationMode
 from pto.language.dtypes import DType
+from pto.language.operands import Axes, Key, Kind, Operand, Shape, Whole
+from pto.language.ordering import Sorted
+from pto.language.quantization import Quantized
 
 def other_name(name: str) -> str: ...
 
 class Tensor:"""
 )
+FACADE = (
+    LICENCE
+    + """# Written by ./dev docs: the names of pto, and the signatures of its operations.
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias, overload
+
+from pto.language.operands import Array, Axes, Kind, Operand, Shape, Whole
+from pto.language.ordering import Sorted
+from pto.language.quantization import Quantized
+from pto.language.tensor import Tensor as _Tensor
+"""
+)
+ALIASES = """
+# A parameter of a traced function: inside it is a traced tensor, a call gives it any array.
+Tensor: TypeAlias = _Tensor | Any
+Constant: TypeAlias = Tensor  # whose elements stay as they are
+
+__version__: str
+"""
+SHARED = {name: getattr(operands, name)
+          for name in ("Axes", "Key", "Kind", "Operand", "Shape", "Whole")}  # fmt: skip
 
 
 def text_of(annotation: Any) -> str:
-    if annotation is Any:
+    """An annotation as a stub spells it: without modules, the unions of operands.py by name."""
+    for name, union in SHARED.items():
+        if annotation == union:
+            return name
+    members, origin = get_args(annotation), get_origin(annotation)
+    if isinstance(annotation, UnionType) and type(None) in members:
+        rest = functools.reduce(or_, [one for one in members if one is not type(None)])
+        return f"{text_of(rest)} | None"
+    if origin is Sequence:
+        return f"Sequence[{text_of(members[0])}]"
+    if annotation in (inspect.Parameter.empty, Any):
         return "Any"
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace(
-        "collections.abc.", "").replace("typing.", "")  # fmt: skip
+    plain = isinstance(annotation, type) and not members
+    return re.sub(r"\b(?:\w+\.)+", "", annotation.__name__ if plain else str(annotation))
 
 
 def definition(name: str, operator: Any) -> str:
     """One operator as a function of a stub."""
-    parts, star = [], False
-    for one in inspect.signature(operator).parameters.values():
-        if one.kind is one.KEYWORD_ONLY and not star:
-            parts.append("*")
-            star = True
-        default = "" if one.default is one.empty else " = ..."
-        parts.append(f"{one.name}: {text_of(one.annotation)}{default}")
+    parts = parameters_of(operator)
     lines = (operator.__doc__ or "").strip().splitlines()
     lines = [f'    """{lines[0]}', *(line.rstrip() for line in lines[1:])] if lines else ['    """']
     if len(lines) == 1:
@@ -106,39 +143,61 @@ def tensor() -> str:
                 f"    def {name}(self) -> {PROPERTIES.get(name, 'Any')}: ...",
             ]
         elif inspect.isfunction(member) and (name in ORDER or name not in OBJECT):
-            lines.append(
-                f"    def {name}({parameters_of(member)}) -> {returned(name, member)}: ..."
-            )
-    compared = [f"    def {name}(self, other: Any) -> Tensor: ...  # type: ignore[override]"
+            lines.append(method(name, member))
+    compared = [f"    def {name}(self, other: Operand) -> Tensor: ...  # type: ignore[override]"
                 for name in ("__eq__", "__ne__")]  # fmt: skip
     about = f'    """{(Tensor.__doc__ or "").strip()}"""\n'
     known = "    def __class_getitem__(cls, sizes: Any) -> Any: ..."
+    # In the class `float` is the method x.float().
+    lines = [re.sub(r"(?<!def )\bfloat\b", "builtins.float", line) for line in lines]
     body = "\n".join([about, known, *compared, *lines])
     return f"{TENSOR}\n{body}\n\nclass ShortPart(Tensor): ...\n"
 
 
-def parameters_of(function: Any) -> str:
-    """The parameters of a method, each of any type, the first one `self`."""
-    found, star = ["self"], False
-    for one in [*inspect.signature(function).parameters.values()][1:]:
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            found.append(f"{'*' * (1 + (one.kind is one.VAR_KEYWORD))}{one.name}: Any")
-            star = star or one.kind is one.VAR_POSITIONAL
-            continue
+def parameters_of(function: Any) -> list[str]:
+    """The parameters of a function as a stub spells them; those of NAME_ are those of NAME."""
+    found, star = [], False
+    name = getattr(function, "__name__", "")
+    function = getattr(pto.language, name[:-1], function) if name.endswith("_") else function
+    for one in inspect.signature(function).parameters.values():
+        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
         if one.kind is one.KEYWORD_ONLY and not star:
             found.append("*")
-            star = True
-        found.append(f"{one.name}: Any" + ("" if one.default is one.empty else " = ..."))
-    return ", ".join(found)
+        star = star or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
+        default = "" if one.default is one.empty else " = ..."
+        found.append(f"{stars}{one.name}: {text_of(one.annotation)}{default}")
+    return found
 
 
-def returned(name: str, function: Any) -> str:
-    """The type that a method returns; operators return tensors."""
-    known = str(inspect.signature(function).return_annotation)
-    if name == "__setitem__":
-        return "None"
-    is_tensor = "Tensor" in known and "tuple" not in known
-    return "Tensor" if is_tensor or name.startswith("__") else "Any"
+def method(name: str, function: Any) -> str:
+    """A method of the stub of pto.Tensor; an operator of Python without a type gives a tensor."""
+    _, *rest = parameters_of(function)
+    result = text_of(inspect.signature(function).return_annotation)
+    if result == "Any" and name.startswith("__"):
+        result = "Tensor"
+    return f"    def {name}({', '.join(['self', *rest])}) -> {result}: ..."
+
+
+def runs_on_arrays(function: Any) -> bool:
+    """Says whether @operation made a function, which then takes arrays too: operation.py."""
+    return inspect.isfunction(function) and function.__code__.co_name == "checked"
+
+
+def operation(name: str, function: Any) -> str:
+    """A function of the language: on traced tensors, and with arrays in their place."""
+    result = text_of(inspect.signature(function).return_annotation)
+    traced = f"({', '.join(parameters_of(function))})"
+    arrays = re.sub(r"\bTensor\b", "Array", traced.replace("Operand", "Array | float"))
+    traced = re.sub(r"\bTensor\b", "_Tensor", f"{traced} -> {result}")
+    return f"@overload\ndef {name}{traced}: ...\n@overload\ndef {name}{arrays} -> Any: ..."
+
+
+def options() -> str:
+    """pto.options with the parameters that its tables name."""
+    kinds = {name: kind.__name__ for name, kind in tile_hints._OPTIONS.items()}
+    kinds |= dict.fromkeys(tile_hints._HINTS, "Sequence[Any]") | {"semantic_label": "str"}
+    given = ", ".join(f"{name}: {kind} = ..." for name, kind in kinds.items())
+    return f"def options(*, {given}) -> AbstractContextManager[None]: ..."
 
 
 def imported(file: Path) -> dict[str, str]:
@@ -151,14 +210,15 @@ def imported(file: Path) -> dict[str, str]:
 
 
 def facade() -> str:
-    """The stub of pto: each name from where it is defined."""
+    """The stub of pto: each name from where it is defined, and the operations of the language."""
     of = imported(PTO / "language/__init__.py") | imported(PTO / "__init__.py")
-    of["Tensor"] = "pto.language.tensor"
     of |= dict.fromkeys(ADAPTERS + ROOMS, "pto")
-    names = sorted(set(dir(pto)), key=lambda name: (of[name], name))
-    lines = [f"from {of[name]} import {name} as {name}" for name in names if name != "Constant"]
-    lines += ["", "Constant = Tensor  # a parameter whose elements stay as they are"]
-    return LICENCE + "\n".join([*lines, "", "__version__: str", ""])
+    names = sorted({*dir(pto)} - {"Constant", "Tensor", "options"})
+    here = [name for name in names if name not in ADAPTERS and runs_on_arrays(getattr(pto, name))]
+    others = sorted({*names} - {*here}, key=lambda name: (of[name], name))
+    lines = [f"from {of[name]} import {name} as {name}" for name in others]
+    made = [operation(name, getattr(pto, name)) for name in here]
+    return FACADE + "\n".join([*lines, ALIASES, options(), *made, ""])
 
 
 def files() -> dict[Path, str]:
@@ -169,7 +229,11 @@ def files() -> dict[Path, str]:
     for name in ADAPTERS:
         text = f"from pto.adapters.{name} import *  # noqa: F403\n"
         if name != "onnxruntime":  # whose operators are nodes of a model
-            text = f"from typing import Any\n{text}def __getattr__(name: str) -> Any: ...\n"
+            known = "".join(
+                f"from pto.{room} import *  # noqa: F403\n" for room in ("models", "ops")
+            )
+            others = "def __getattr__(name: str) -> Any: ...  # operators of users\n"
+            text = f"from typing import Any\n{known}{text}{others}"
         texts[PTO / f"{name}.pyi"] = LICENCE + text
     return {path: formatted(path, text) for path, text in texts.items()}
 

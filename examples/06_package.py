@@ -17,11 +17,11 @@ import numpy as np
 
 import pto
 
-Matrix = Annotated[pto.Tensor, pto.Tensor[pto.DYN, pto.DYN, pto.f32]]
-
 
 @pto.jit
-def normalised(x: Matrix, eps: float = 1e-6) -> pto.Tensor:
+def normalised(
+    x: Annotated[pto.Tensor, pto.Tensor[pto.DYN, pto.DYN, pto.f32]], eps: float = 1e-6
+) -> pto.Tensor:
     return x / pto.sqrt(pto.mean(x * x, -1, keepdim=True) + eps)
 
 

@@ -24,6 +24,7 @@ from pto.memory import memory, repack
 
 if TYPE_CHECKING:  # loaded at its first use
     from pto.container import load  # noqa: F401
+    from pto.language.definition import Definition  # noqa: F401
     from pto.language.gradient import GradientContext  # noqa: F401
     from pto.language.health import Health, health  # noqa: F401
     from pto.language.library import package  # noqa: F401
@@ -54,6 +55,7 @@ _RUNTIME = ("Arg", "CompiledPackage", "KernelSource", "ParamType", "Runtime", "T
             "compile")  # fmt: skip
 _LATER = {
     "Context": "pto.tasks.host_context",
+    "Definition": "pto.language.definition",
     "GradientContext": "pto.language.gradient",
     "Graph": "pto.language.pictures",
     "Health": "pto.language.health",

@@ -2,5 +2,7 @@
 from typing import Any
 
 from pto.adapters.torch import *  # noqa: F403
+from pto.models import *  # noqa: F403
+from pto.ops import *  # noqa: F403
 
-def __getattr__(name: str) -> Any: ...
+def __getattr__(name: str) -> Any: ...  # operators of users

@@ -6,34 +6,91 @@
 
 import importlib.util
 import inspect
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pto
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = [
-    "tests/typed_surface.py",
-    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples").glob("0*.py")),
-    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples/runtime").glob("*.py")),
-    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples/models").glob("*.py")),
-]
-# Programs that replace parts of libraries, whose own types are not strict.
-WITHIN_LIBRARIES = [
-    "examples/frameworks/torch/my_ops.py",
-    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples/demo").glob("*.py")),
-]
-UNTYPED = ["--disable-error-code=import-untyped", "--allow-untyped-decorators",
+EXAMPLES = sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples").rglob("*.py"))
+# Programs of frameworks, which may be missing here, and whose own types are not strict.
+WITHIN_LIBRARIES = [name for name in EXAMPLES if re.search("setup.py|/demo/|/frameworks/", name)]
+FILES = ["tests/typed_surface.py", *(name for name in EXAMPLES if name not in WITHIN_LIBRARIES)]
+UNTYPED = ["--disable-error-code=import-untyped", "--disable-error-code=import-not-found",
+           "--allow-untyped-decorators", "--allow-subclassing-any",
            "--untyped-calls-exclude=torch", "--untyped-calls-exclude=transformers"]  # fmt: skip
-WRONG = """import pto
+HEAD = """import numpy as np
 
-def f(x: pto.Tensor) -> pto.Tensor:
-    float(x)
-    return pto.ops.softmax(x, dimension=1) or pto.nothing(x) or x.nothing
+import pto
+import pto.torch
+
+a = np.ones((3, 4), np.float32)
+
+
+@pto.jit
+def h(x: pto.Tensor, scale: float = 1.0) -> pto.Tensor:
+    return x * scale
+
+
+class Layer:
+    @pto.jit
+    def m(self, x: pto.Tensor) -> pto.Tensor:
+        return x
+
+
+@pto.op("wrong(Tensor x) -> Tensor")
+class Wrong(pto.Definition):
+    def grad(ctx: pto.GradientContext, d: pto.Tensor) -> pto.Tensor:
+        return ctx.kept("x")
+
+"""
+CALLS = """
+h()
+h(kk=3)
+h(a, scale="a")
+h.nothing
+Layer().m()
+pto.nothing(a)
+pto.ops.softmax(a, dimension=1)
+pto.torch.softmax(a, dimension=1)
+pto.exp("a")
+pto.softmax(a, dimension=1)
+"""
+TRACED = """
+float(x)
+x.nothing
+x + "a"
+"a" - x
+x @ 3
+x[1.5]
+x.reshape("a")
+x.softmax(dimension=1)
+pto.exp(x).nothing
+pto.softmax(x, dimension=1)
+pto.amax(x, "a")
+pto.sum(x, axes=1)
+pto.cast(x)
+pto.cast(x, 7)
+pto.topk(x)
+pto.where(x)
+pto.where(x, "a", 1)
+pto.zeros("a")
+pto.arange("a")
+pto.pad(x)
+pto.rms_norm(x, epsilon=1e-6)
+pto.layer_norm(x, eps="a")
+pto.gelu(x, approximate=3)
+pto.options(merg=4)
+pto.matmul(x, x, 7)
+pto.concat(x, "a")
 """
 
 
@@ -62,11 +119,31 @@ def test_every_operator_has_a_signature_that_binds_its_call():
             found.bind(nothing=1)
 
 
-def mypy(*files):
+def test_an_operator_of_pytorch_has_the_signature_of_its_operator():
+    pytest.importorskip("torch")
+    import pto.torch
+
+    for name in ("softmax", "gelu", "concat", "split"):
+        found = inspect.signature(getattr(pto.torch, name))
+        assert found == inspect.signature(getattr(pto.ops, name))
+    assert inspect.signature(pto.torch.softmax.default).parameters["dim"].default == -1
+
+
+def test_a_base_for_type_checkers_changes_no_operator():
+    @pto.op("typed_base(Tensor x, *, float by=1.0) -> Tensor")
+    class Moved(pto.Definition):
+        def build(x, by):
+            return x + by
+
+    assert Moved(np.ones(2), by=2.0).tolist() == [3.0, 3.0]
+
+
+def mypy(*files, folder=ROOT, flags=()):
     pytest.importorskip("mypy")
-    flags = ["--strict", "--explicit-package-bases", "--follow-imports=silent"]
+    flags = ["--strict", "--explicit-package-bases", "--follow-imports=silent", *flags]
     command = [sys.executable, "-m", "mypy", *flags, *files]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    env = {**os.environ, "MYPYPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
 def pyright(*files):
@@ -77,15 +154,43 @@ def pyright(*files):
 
 
 @pytest.mark.parametrize("check", [mypy, pyright])
-def test_a_type_checker_accepts_the_public_surface_and_finds_mistakes(check, tmp_path):
+def test_a_type_checker_accepts_the_public_surface(check):
     done = check(*FILES)
     assert done.returncode == 0, done.stdout + done.stderr
-    (tmp_path / "wrong.py").write_text(WRONG)
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_a_type_checker_finds_each_mistake_and_no_other(check, tmp_path):
+    calls, traced = CALLS.strip().splitlines(), TRACED.strip().splitlines()
+    text = f"{HEAD}\n{CALLS}\n\ndef f(x: pto.Tensor) -> None:\n"
+    text += "".join(f"    {line}\n" for line in traced)
+    (tmp_path / "wrong.py").write_text(text)
+    lines = text.splitlines()
     found = check(str(tmp_path / "wrong.py")).stdout
-    for wrong in ("float", "dimension", "nothing"):
-        assert wrong in found, found
+    reported = {lines[int(n) - 1].strip() for n in re.findall(r"wrong\.py:(\d+):.*error", found)}
+    assert reported == {*calls, *traced, 'return ctx.kept("x")'}, found
 
 
-def test_mypy_accepts_programs_that_replace_parts_of_libraries():
-    done = mypy(*UNTYPED, *WITHIN_LIBRARIES)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_mypy_accepts_programs_within_libraries():
+    inside = "examples/frameworks/torch"  # its files import each other
+    others = [name for name in WITHIN_LIBRARIES if not name.startswith(inside)]
+    names = sorted(file.name for file in (ROOT / inside).glob("*.py"))
+    for done in (mypy(*others, flags=UNTYPED), mypy(*names, folder=ROOT / inside, flags=UNTYPED)):
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pyright_accepts_programs_within_libraries(tmp_path):
+    def place(path):
+        return os.path.relpath(path, tmp_path)
+
+    folders = [*(ROOT / "examples/frameworks").iterdir(), ROOT]  # else jax is the folder jax
+    settings = {
+        "include": [place(ROOT / name) for name in WITHIN_LIBRARIES],
+        "reportMissingImports": False,
+        "executionEnvironments": [
+            {"root": place(folder), "extraPaths": [str(ROOT)]} for folder in folders
+        ],
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = pyright("--project", str(tmp_path))
+    assert done.returncode == 0 and "0 errors" in done.stdout, done.stdout + done.stderr

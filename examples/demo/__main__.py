@@ -179,7 +179,8 @@ def explain(model: torch.nn.Module, tokens: dict[str, torch.Tensor]) -> None:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__.splitlines()[0])
+    about = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="./dev demo", description=about)
     parser.add_argument("--full", action="store_true", help="all 18 rows, with more samples")
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON too")
     chosen = parser.parse_args(argv)

@@ -78,7 +78,7 @@ class _UnpaddedModel(BertModel):
 
     embeddings: _UnpaddedEmbeddings
 
-    def forward(
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]  fewer parameters
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks which members the class under @op has, and words what is wrong with others."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pto.errors import InvalidType, InvalidValue, nearest
 from pto.language.location import describe
@@ -14,6 +14,20 @@ MEMBERS = {
     *("others", "constants"),
 }
 AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them
+
+_Base: Any = Any if TYPE_CHECKING else object
+
+
+class Definition(_Base):
+    """A base that the class under @op may have, for type checkers; to pto it changes nothing.
+
+        @op("damped(Tensor x, *, float factor=0.5) -> Tensor")
+        class Damped(pto.Definition):
+            def grad(ctx, d_result): return {"x": d_result * ctx.attribute("factor")}
+
+    With it they take `ctx` and `x` for what they are, not for an object of the class, and know that
+    Damped(x, factor=2.0) is a call of the operator.
+    """
 
 
 def check_is_class(definition: object) -> None:

@@ -29,6 +29,7 @@ from pto.errors import InvalidType, InvalidValue, TracedCondition
 from pto.language import adapters, arguments
 from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
+from pto.language.call_types import Parameters, TypedCall
 from pto.language.captures import Places, captured
 from pto.language.location import describe, fail, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
@@ -36,6 +37,7 @@ from pto.language.misuse import told
 from pto.language.operation import compile_with, names_of
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
+from pto.language.shown import call_text
 from pto.language.static_sizes import PerSize
 from pto.language.stepping import NeedsSteps, warn_of_steps
 from pto.language.tile_hints import inside
@@ -47,8 +49,8 @@ from pto.language.watched import state, watched
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
 
 
-class Jit(Tools, _core.Callable):
-    """A compiled function; call it as the Python function.
+class Jit(Tools, TypedCall[Parameters], _core.Callable):
+    """A compiled function; call it as the Python function: call_types.py tells type checkers so.
 
     `out=` takes an array (a container of them as the result is one) to write into, unless the
     function has a parameter of that name. Safe to call from several threads.
@@ -86,6 +88,7 @@ class Jit(Tools, _core.Callable):
         self.steering = 0  # bits of floats that are constants of operators
         self.rewritten: Callable | None = None  # with branches: see begin_branches()
         self.values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
+        self.compiled_for: dict[str, str] = {}  # texts of calls, and of their results
         functools.update_wrapper(self, function)
         self.take_kinds({})
 
@@ -208,11 +211,12 @@ class Jit(Tools, _core.Callable):
         """Itself: the function that is compiled for such calls."""
         return self
 
-    def package(self, path: Any, *examples: Any) -> None:
-        """Saves the function compiled for such calls, to be loaded by pto.load(): package.py."""
+    def package(self, path: Any, *examples: Any, texts: bool = False) -> None:
+        """Saves the function compiled for such calls, to be loaded by pto.load(): package.py. With
+        `texts` the file carries your lines, the stages and the C++, for python -m pto studio."""
         from pto.language.package import save  # seldom needed
 
-        save(self, path, examples)
+        save(self, path, examples, texts)
 
     def specialise(
         self, tensors: list, constants: list, numbers: list[bool]
@@ -234,6 +238,8 @@ class Jit(Tools, _core.Callable):
         if graph is None:
             return None, plain, steering
         warn_of_versions(self, tensors, constants, numbers)
+        call, result = call_text(self.parameters, tensors, constants, graph)
+        self.compiled_for[call] = result
         return self._compiled(graph, tensors, form), plain, 0
 
     def traced(
@@ -340,22 +346,25 @@ class ProgramJit(Jit):
 
 
 @overload
-def jit(function: Callable[..., Any]) -> Jit: ...
+def jit(function: Callable[Parameters, Any]) -> Jit[Parameters]: ...
 @overload
 def jit(*, constants: Iterable[str] = (), autocast: str = "",
         short_writes: bool = False,
-        fuse: bool = True) -> Callable[[Callable[..., Any]], Jit]: ...  # fmt: skip
+        fuse: bool = True
+        ) -> Callable[[Callable[Parameters, Any]], Jit[Parameters]]: ...  # fmt: skip
 def jit(
     function: Callable | None = None, *, constants: Iterable[str] = (), autocast: str = "",
     short_writes: bool = False, fuse: bool = True,
 ) -> Any:  # fmt: skip
-    """Compiles a function over tensors at its first call; see this module's text.
+    """Compiles a function over tensors at its first call: docs/language.md.
 
     `constants` names float parameters that are constants of the compilation. `autocast` says what
     regions of mixed precision cast floating-point arguments to: "low" for their type, "f32", or
     nothing for the widest among them. With `short_writes` a tensor that is assigned to a larger
     part fills its beginning and does not stretch, in this function and in those that it calls.
     Without `fuse` it is a leaf in functions that call it, as in `with pto.leaf(its name)`.
+
+    Example: print(pto.jit(lambda x: x + x)(x))
     """
     for name, given in (("short_writes", short_writes), ("fuse", fuse)):
         if not isinstance(given, bool):

@@ -103,9 +103,9 @@ def _kind(annotation: Any) -> tuple[Any, bool] | None:
     """The kind to check and whether None is one too."""
     if annotation == float | Tensor:
         return annotation, False
-    members = get_args(annotation) or (annotation,)
-    [*chosen] = [m for m in members if m in _SENTENCES]
-    return (chosen[0], type(None) in members) if len(chosen) == 1 else None
+    [*members] = get_args(annotation) or (annotation,)
+    kinds = [m for m in members if m is not type(None)]
+    return (kinds[0], len(members) > 1) if kinds[0] in _SENTENCES and len(kinds) == 1 else None
 
 
 def _is_traced(value: Any) -> bool:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.test_util import check_grads
+from numpy.typing import NDArray
 
 import pto
 import pto.jax
@@ -17,17 +18,17 @@ from pto import op
 
 
 @op("my_add_relu(Tensor x, Tensor y) -> Tensor")
-class MyAddRelu:
+class MyAddRelu(pto.Definition):
     """max(x + y, 0); shapes broadcast."""
 
-    def build(x, y):
+    def build(x: pto.Tensor, y: pto.Tensor) -> pto.Tensor:
         return pto.maximum(x + y, 0)
 
-    def grad(ctx, d_result):
+    def grad(ctx: pto.GradientContext, d_result: pto.Tensor) -> dict[str, pto.Tensor]:
         d = pto.where(ctx.saved("x") + ctx.saved("y") > 0, d_result, 0.0)
         return {"x": d, "y": d}
 
-    def oracle(x, y):
+    def oracle(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum(x + y, 0)
 
     tolerance = {pto.f32: 1e-6, pto.f64: 1e-14}
@@ -36,7 +37,7 @@ class MyAddRelu:
 my_add_relu = pto.jax.my_add_relu  # jitted
 
 
-def loss(weight, x):
+def loss(weight: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.sum(my_add_relu(x @ weight, jnp.ones(3)) ** 2)
 
 

@@ -8,6 +8,7 @@ Run it:
 
 import mindspore as ms
 import numpy as np
+from numpy.typing import NDArray
 
 import pto
 import pto.mindspore
@@ -15,17 +16,17 @@ from pto import op
 
 
 @op("my_add_relu(Tensor x, Tensor y) -> Tensor")
-class MyAddRelu:
+class MyAddRelu(pto.Definition):
     """max(x + y, 0); shapes broadcast."""
 
-    def build(x, y):
+    def build(x: pto.Tensor, y: pto.Tensor) -> pto.Tensor:
         return pto.maximum(x + y, 0)
 
-    def grad(ctx, d_result):
+    def grad(ctx: pto.GradientContext, d_result: pto.Tensor) -> dict[str, pto.Tensor]:
         d = pto.where(ctx.saved("x") + ctx.saved("y") > 0, d_result, 0.0)
         return {"x": d, "y": d}
 
-    def oracle(x, y):
+    def oracle(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum(x + y, 0)
 
     tolerance = {pto.f32: 1e-6, pto.f64: 1e-14}
@@ -35,7 +36,7 @@ my_add_relu = pto.mindspore.my_add_relu
 
 
 class Net(ms.nn.Cell):
-    def construct(self, x, y):
+    def construct(self, x: ms.Tensor, y: ms.Tensor) -> ms.Tensor:
         return my_add_relu(x, y)
 
 

@@ -7,9 +7,12 @@ Run it:
     python my_ops.py
 """
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
-from onnx import TensorProto, helper
+from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, helper
 
 import pto
 import pto.onnxruntime
@@ -17,19 +20,19 @@ from pto import op
 
 
 @op("my_add_relu(Tensor x, Tensor y) -> Tensor")
-class MyAddRelu:
+class MyAddRelu(pto.Definition):
     """max(x + y, 0); shapes broadcast."""
 
-    def build(x, y):
+    def build(x: pto.Tensor, y: pto.Tensor) -> pto.Tensor:
         return pto.maximum(x + y, 0)
 
-    def oracle(x, y):
+    def oracle(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum(x + y, 0)
 
     tolerance = {pto.f32: 1e-6, pto.f64: 1e-14}
 
 
-def model(*nodes):
+def model(*nodes: NodeProto) -> bytes:
     """A model with inputs x [N, 3] and y [3], and the output z."""
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
@@ -38,10 +41,11 @@ def model(*nodes):
         [value("z", TensorProto.FLOAT, ["N", 3])],
     )  # fmt: skip
     domains = [helper.make_opsetid("", 20), helper.make_opsetid("ai.pto", 1)]
-    return helper.make_model(graph, opset_imports=domains, ir_version=10).SerializeToString()
+    made = helper.make_model(graph, opset_imports=domains, ir_version=10)
+    return bytes(made.SerializeToString())
 
 
-def by_library(x, y):
+def by_library(x: NDArray[np.float32], y: NDArray[np.float32]) -> Any:
     """A session with the CPU provider alone: register_custom_ops_library makes operators known."""
     node = helper.make_node("my_add_relu", ["x", "y"], ["z"], domain="ai.pto")
     options = pto.onnxruntime.register(onnxruntime.SessionOptions())
@@ -49,7 +53,7 @@ def by_library(x, y):
     return session.run(None, {"x": x, "y": y})[0]
 
 
-def by_provider(x, y):
+def by_provider(x: NDArray[np.float32], y: NDArray[np.float32]) -> Any:
     """Add and Relu as one kernel: the provider takes both nodes."""
     nodes = [helper.make_node("Add", ["x", "y"], ["s"]), helper.make_node("Relu", ["s"], ["z"])]
     session = onnxruntime.InferenceSession(model(*nodes), providers=pto.onnxruntime.providers)

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -29,14 +30,14 @@ def build(library: Path) -> None:
     subprocess.run([str(part) for part in command], check=True)
 
 
-def load(library: Path):
+def load(library: Path) -> Any:
     """The module of the generated functions, with gradients."""
     if not library.exists():
         build(library)
     return tf.load_op_library(str(library))
 
 
-def _summed_to(d, like):
+def _summed_to(d: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     """The gradient of an input that may have been broadcast."""
     lengths = tf.shape(like)
     axes, _ = tf.raw_ops.BroadcastGradientArgs(s0=lengths, s1=tf.shape(d))
@@ -44,12 +45,12 @@ def _summed_to(d, like):
 
 
 @tf.RegisterGradient("MyAdd")
-def _my_add_gradient(op, d):
+def _my_add_gradient(op: tf.Operation, d: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return _summed_to(d, op.inputs[0]), _summed_to(d, op.inputs[1])
 
 
 @tf.RegisterGradient("MyAddRelu")
-def _my_add_relu_gradient(op, d):
+def _my_add_relu_gradient(op: tf.Operation, d: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     d = tf.where(op.outputs[0] > 0, d, tf.zeros_like(d))
     return _summed_to(d, op.inputs[0]), _summed_to(d, op.inputs[1])
 

@@ -20,6 +20,7 @@ from pto.adapters.record import Record
 from pto.adapters.torch import build
 from pto.adapters.torch.record import packet
 from pto.adapters.torch_threads import address_of
+from pto.schema import signature_of
 
 _library = adapter_libraries.load(build.DIRECT)
 if _library is not None:
@@ -65,15 +66,17 @@ def forget_fronts() -> None:
 
 
 def install(record: Record) -> None:
-    """Lets Python call an operator directly if it takes and returns tensors one by one."""
+    """Gives an operator its signature, and lets Python call it directly if it takes and returns
+    tensors one by one."""
     has_lists = any(a.kind == "Tensor[]" for a in record.arguments) or any(
         output.is_list for output in record.outputs
     )
-    if _library is None or record.mutates or has_lists:
-        return
     operator = packet(record)
     for one in (operator, operator.default):
         kind = type(one)
-        call = _direct_call(one._op, record.index)  # which PyTorch's `__call__` calls at once
-        names = {"__call__": call, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__,
+                 "__signature__": property(lambda _: signature_of(record.arguments))}  # fmt: skip
+        if _library is not None and not record.mutates and not has_lists:
+            # PyTorch's `__call__` calls `_op` at once
+            names["__call__"] = _direct_call(one._op, record.index)
         one.__class__ = type(kind.__name__, (kind,), names)
