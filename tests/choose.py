@@ -30,13 +30,13 @@ SUBJECTS = {
     "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control*|"
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
-    "test_tutorial|test_notebooks|test_types|test_cpp_pages|"
-    "test_exercises|test_contributing|test_package|test_package_c|test_library|"
+    "test_tutorial|test_notebooks|test_types|test_pages|test_*_page|"
+    "test_exercises|test_contributing|test_package*|test_library|"
     "test_prebuilt|test_redefinition|test_pictures|test_kernel_sources": EVERY,
     "test_header_examples": ("abi", "isa", "tasks", "operators", "compat"),
-    "test_runtime*|test_thread*": ("abi", "base", "launch", "tasks", "operators"),
+    "test_runtime*|test_thread*|test_task*": ("abi", "base", "launch", "tasks", "operators"),
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"
-    "test_demo|test_linear|test_quantized*|test_weights|test_attention*|test_products_page|"
+    "test_demo|test_linear|test_quantized*|test_weights|test_attention*|test_pages|"
     "test_convolution|test_out_dtype|test_matmul_precision|test_packed_weight|"
     "test_product_limits": (
         *EVERY,
@@ -57,7 +57,7 @@ SUBJECTS = {
         "device",
         "tasks",
     ),
-    "test_wheel|test_cmake|test_bench": (
+    "test_wheel*|test_cmake|test_bench": (
         "base",
         "compiler",
         "bindings",

@@ -157,13 +157,20 @@ def models(dev: ModuleType) -> int:
 
 
 def site(dev: ModuleType) -> int:
-    """The studio's pages in Debian's chromium, the lessons as notebooks, and type checkers."""
-    dev.APT.update({"/usr/bin/chromium": "chromium", "/usr/bin/chromedriver": "chromium-driver"})
+    """The site and the studio's pages in Debian's chromium, pictures, notebooks, type checkers, and
+    every page's code with the wheel and its extras only."""
+    dev.APT.update({
+        "/usr/bin/chromium": "chromium", "/usr/bin/chromedriver": "chromium-driver",
+        "/usr/bin/dot": "graphviz",
+    })  # fmt: skip
     dev.debian_packages()
+    dev.environment("site", "site")
     for group in ("pages", "notebooks", "types"):
         dev.pip(group)
-    files = [*ROOT.glob("tests/test_studio*.py"), "tests/test_notebooks.py", "tests/test_types.py"]
-    return dev.shown([dev.PYTHON, "-m", "pytest", *files])
+    names = ("studio", "site", "pictures", "task_pictures", "notebooks", "types", "wheel_pages")
+    files = [file for name in names for file in sorted(ROOT.glob(f"tests/test_{name}*.py"))]
+    env = {**os.environ, "PTO_SITE": "1"}
+    return dev.shown([dev.PYTHON, "-m", "pytest", *files], env=env)
 
 
 def test(dev: ModuleType, arguments: list[str]) -> int:

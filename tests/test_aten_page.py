@@ -1,43 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of docs/aten.md run one after another, and name what is there."""
+"""docs/aten.md names what is there; test_pages.py runs its code."""
 
 import re
-import subprocess
 from pathlib import Path
 
-import pytest
-import torch
-
 import pto.aten
-from pto import build_config
-from pto.adapters.torch import build
-from pto.aten import measuring, surface, wins
+from pto.aten import surface
 from pto.aten.rows import forms
 from pto.aten.table import ROWS
 
 TEXT = (Path(__file__).parents[1] / "docs/aten.md").read_text(encoding="utf-8")
-PROGRAMS = re.findall(r"^```cpp\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-
-
-def test_every_block_of_the_aten_page_runs(monkeypatch, tmp_path):
-    for module in (wins, measuring):
-        monkeypatch.setattr(module, "measured_file", lambda: tmp_path / "cells.json")
-    wins.own.cache_clear()
-    assert len(BLOCKS) + len(PROGRAMS) == TEXT.count("```") // 2
-    exec("\n".join(BLOCKS), {})
-    wins.own.cache_clear()
-
-
-@pytest.mark.parametrize("text", PROGRAMS)
-def test_a_program_of_the_aten_page_runs(text, tmp_path):
-    build.build_aten()
-    source, program = tmp_path / "program.cpp", tmp_path / "program"
-    source.write_text(text)
-    folders = [f"-I{build.aten_include()}", f"-I{build_config.compat_dir()}"]
-    flags = [*build_config.cxxflags(), *folders, source, "-o", program, "-ldl"]
-    subprocess.run(["g++", *flags], check=True)
-    subprocess.run([program, Path(torch.__file__).parent / "lib"], check=True)
 
 
 def test_the_names_without_a_kernel_are_those_of_the_page():

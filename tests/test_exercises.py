@@ -2,34 +2,31 @@
 """The exercises of docs/exercises: each solution passes its check, and no blank does."""
 
 import re
-import sys
 
 import pytest
-from code_pages import ROOT, blocks, commands, run, run_command
+from code_pages import CHECKOUT, DOCS, blocks, check, folder_of, steps
 
-PAGES = sorted((ROOT / "docs/exercises").glob("[0-9]*.md"))
+PAGES = sorted((DOCS / "exercises").glob("[0-9]*.md"))
 
 
-def run_check(page, folder, place):
-    """Runs the check of a page on its blank (0) or its solution (1)."""
-    for name, bodies in blocks(page).items():
-        (folder / name).write_text(bodies[place if len(bodies) == 2 else 0])
-    checks = sorted(folder.glob("check_*.py"))
-    if checks:
-        return run([sys.executable, checks[0].name], folder)
-    return run_command(commands(page)[0], folder)
+def the_check(page):
+    """The last step of a page runs its check: a file check_NAME.py, or a command."""
+    *_, last = steps(page)
+    assert last.title.startswith(("check_", "sh_")), last
+    return last
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_solution_passes_its_check(page, tmp_path):
-    done = run_check(page, tmp_path, 1)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("right")
+    assert check(the_check(page), folder_of(page, tmp_path), CHECKOUT).startswith("right")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_blank_fails_its_check_with_what_is_wrong(page, tmp_path):
-    done = run_check(page, tmp_path, 0)
+    folder_of(page, tmp_path)
+    for name, bodies in blocks(page).items():
+        (tmp_path / name).write_text(bodies[0])
+    done = CHECKOUT.run(the_check(page).command, tmp_path)
     assert done.returncode != 0 and "right" not in done.stdout
     said = done.stdout + done.stderr
     assert re.search(r"off by|should be|instead of", said), said
@@ -40,4 +37,4 @@ def test_each_page_has_one_blank_and_one_solution():
     for page in PAGES:
         twice = [name for name, bodies in blocks(page).items() if len(bodies) == 2]
         assert len(twice) == 1, page
-        assert page.name in (ROOT / "docs/exercises/README.md").read_text()
+        assert page.name in (DOCS / "exercises/README.md").read_text()

@@ -5,22 +5,16 @@
 """
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from code_pages import CHECKOUT, DOCS, lessons, run_notebook
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), ROOT / "docs/cpp/1_tiles.md"]
+PAGES = lessons()
 
 
 def shown(page):
     """What the cells of a page show, as docs/cells.py puts it on the site."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, ROOT / "docs/cells.py", page], env=env, text=True,
-                          capture_output=True)  # fmt: skip
+    done = CHECKOUT.run(f"python {DOCS}/cells.py {page}", DOCS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -42,13 +36,14 @@ def test_a_cell_that_fails_is_found(tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_lesson_runs_as_a_notebook(page, tmp_path):
-    jupytext, nbclient = pytest.importorskip("jupytext"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    notebook = jupytext.read(page)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert len(code) == page.read_text().count("```python")
-    resources = {"metadata": {"path": str(tmp_path)}}
-    client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3",
-                                     resources=resources)  # fmt: skip
-    client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert not [out for cell in code for out in cell.outputs if out.output_type == "error"]
+    for package in ("jupytext", "nbclient", "ipykernel"):
+        pytest.importorskip(package)
+    run_notebook(page, tmp_path, CHECKOUT)
+
+
+def test_a_notebook_that_fails_is_found(tmp_path):
+    pytest.importorskip("jupytext")
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\n```\n\n```python\nprint(x)\nx / 0\n```\n")
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run_notebook(page, tmp_path, CHECKOUT)

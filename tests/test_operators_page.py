@@ -3,14 +3,13 @@
 
 import os
 import re
-from pathlib import Path
 
 import children
 import pytest
+from code_pages import ROOT, blocks
 
 from pto.testing.frameworks import FRAMEWORKS
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "operators.md").read_text()
 CHECK = """
 x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -50,7 +49,7 @@ for name, mode in kind.modes.items():
 @pytest.fixture
 def damped(tmp_path):
     """A folder with the page's operator as its only file."""
-    block, *_ = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    [block] = blocks(ROOT / "docs/operators.md")["damped.py"]
     (tmp_path / "damped.py").write_text(block)
     return tmp_path
 

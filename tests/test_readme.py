@@ -3,14 +3,12 @@
 
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from code_pages import CHECKOUT, ROOT, fences
 
-ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+BLOCKS = [body for kind, body in fences(ROOT / "README.md") if kind == "python"]
 
 
 def test_the_readme_shows_code():
@@ -19,9 +17,8 @@ def test_the_readme_shows_code():
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_of_the_readme_runs(block, tmp_path):
-    program = tmp_path / "readme.py"  # a file, since a traced function needs its source lines
-    program.write_text(block)
-    run = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path)
+    (tmp_path / "readme.py").write_text(block)  # a file: a traced function needs its source lines
+    run = CHECKOUT.run("python readme.py", tmp_path)
     assert run.returncode == 0, run.stderr
     if "print(" in block:
         assert run.stdout.strip()
