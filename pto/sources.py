@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pto.errors import Failure, InvalidType, InvalidValue, MissingFile, working_folder_name
 
@@ -67,7 +68,7 @@ class SourceText:
 
 def read_source(
     source: str | os.PathLike,
-    include_dirs: Iterable[str | os.PathLike] = (),
+    include_dirs: str | os.PathLike | Iterable[str | os.PathLike] = (),
     name: str = "source",
     front: str = "",
 ) -> SourceText:
@@ -76,13 +77,13 @@ def read_source(
     `name` is that of a text; a file's is its own. `front`: lines in front of it, which may include
     headers too.
     """
-    folders = [Path(folder).expanduser() for folder in include_dirs]
+    folders = [Path(folder).expanduser() for folder in folders_of(include_dirs)]
     for folder in folders:
         if not folder.is_dir():
             raise MissingFile(
                 f"include_dirs: {folder} is no folder",
                 "pto looks for headers in these folders",
-                "pass folders that exist",
+                f"pass folders that exist; the working folder is {working_folder_name()}",
             )
     if isinstance(source, str) and ("\n" in source or "{" in source):
         inliner = _Inliner(folders, None)
@@ -123,10 +124,27 @@ def _read(path: Path) -> str:
         ) from None  # fmt: skip
 
 
-def split_flags(flags: Iterable[str]) -> tuple[str, list[str], str]:
+def folders_of(include_dirs: Any) -> list[str | os.PathLike]:
+    """The folders of `include_dirs`, which may also be one path; InvalidType for anything else."""
+    return _listed("include_dirs", include_dirs, os.PathLike, 'a folder, or a list: ["include"]')
+
+
+def _listed(name: str, value: Any, kind: type, fix: str) -> list:
+    """The members of a value that is one str or `kind`, or holds several."""
+    found = [value] if isinstance(value, str | kind) else value
+    found = [*found] if isinstance(found, Iterable) and not isinstance(found, bytes) else [found]
+    for one in found:
+        if not isinstance(one, str | kind) or not os.fspath(one):
+            raise InvalidType(
+                f"{name} has {one!r:.60}", f"{name} are texts or paths", f"pass {fix}"
+            )
+    return found
+
+
+def split_flags(flags: str | Iterable[str]) -> tuple[str, list[str], str]:
     """Splits flags: -D and -U as directives of the text, the folders of -I, the level of -std."""
-    if isinstance(flags, str):
-        flags = flags.split()
+    flags = flags.split() if isinstance(flags, str) else flags
+    flags = _listed("flags", flags, str, 'texts: ["-DWIDTH=8"], or "-DWIDTH=8"')
     lines, folders, standard = [], [], ""
     for flag in flags:
         kind, rest = flag[:2], flag[2:]

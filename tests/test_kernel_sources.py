@@ -59,6 +59,33 @@ def test_headers_lie_beside_a_file(headers):
     path = headers / "added.cpp"
     path.write_text(TEXT)
     assert np.array_equal(operator("file", str(path), flags=["-DFACTOR=3"])(X), X + 30)
+    assert np.array_equal(operator("path", path, flags=["-DFACTOR=3"])(X), X + 30)
+
+
+def test_one_folder_needs_no_list(headers):
+    for name, folder in (("one", headers), ("one_text", str(headers))):
+        added = operator(name, TEXT, include_dirs=folder, flags="-DFACTOR=2")
+        assert np.array_equal(added(X), X + 20)
+
+
+@pytest.mark.parametrize("options, text", [
+    ({"include_dirs": 3}, "include_dirs has 3"), ({"include_dirs": b"x"}, "include_dirs has b'x'"),
+    ({"include_dirs": [None]}, "include_dirs has None"), ({"include_dirs": ""}, "include_dirs has"),
+    ({"flags": 3}, "flags has 3"), ({"flags": [3]}, "flags has 3"), ({"flags": b"-D"}, "flags has"),
+])  # fmt: skip
+def test_folders_and_flags_are_texts_or_paths(options, text):
+    with pytest.raises(InvalidType, match=f"{text}.*\n.*\n  fix: pass "):
+        cpp_kernel(TEXT, "added", **options)
+
+
+def test_an_error_does_not_repeat_the_text(tmp_path):
+    folder = operator("short", TEXT, include_dirs=tmp_path / "none")
+    with pytest.raises(pto.Error, match="include_dirs: .*none is no folder") as raised:
+        folder(X)
+    assert "pass folders that exist" in str(raised.value) and "int32_t" not in str(raised.value)
+    (tmp_path / "latin.cpp").write_bytes(b"// \xff\n")
+    with pytest.raises(pto.Error, match="cannot be read.*\n.*\n  fix: check what the path names"):
+        operator("latin", tmp_path / "latin.cpp")(X)
 
 
 CHECKED = """
@@ -91,5 +118,9 @@ def test_what_is_wrong_is_said(headers, tmp_path):
     wrong = operator("wrong", TEXT.replace("OWN *", "OWN +* 1 ="), include_dirs=[headers])
     with pytest.raises(pto.Error, match=r"sources_wrong.cpp:8:.*error: "):
         wrong(X)
-    with pytest.raises((InvalidType, TypeError)):
-        cpp_kernel(3, "added")
+    for source in (3, None, b"x.cpp", [TEXT]):
+        with pytest.raises(InvalidType, match="cpp_kernel: the source is .*\n.*\n  fix: pass the"):
+            cpp_kernel(source, "added")
+    for name in (3, "", "a b", None):
+        with pytest.raises(InvalidType, match="cpp_kernel: the function is"):
+            cpp_kernel(TEXT, name)

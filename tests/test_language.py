@@ -156,6 +156,21 @@ def test_compositions_and_shapes_agree_with_numpy(case):
     same(run(function, A), np.asarray(want, np.float32))
 
 
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns where it divides by 0
+@pytest.mark.parametrize("correction", [1, 3, 4.5])
+def test_a_variance_is_never_divided_by_less_than_0(correction):
+    torch = pytest.importorskip("torch")
+    for size in (3, 1, 0):  # with fewer elements than the correction: inf, or NaN
+        x = A[:, :size]
+        for own, theirs in (
+            (lambda x: pto.var(x, 1, correction=correction), torch.var),
+            (lambda x: pto.std(x, 1, correction=correction), torch.std),
+        ):
+            want = theirs(torch.tensor(x), 1, correction=correction).numpy()
+            np.testing.assert_allclose(pto.jit(own)(x), want, 1e-6)
+            np.testing.assert_allclose(pto.interpret(pto.jit(own).trace(x), x), want, 1e-6)
+
+
 def symbolic(function, *types):
     trace = pto.Trace("case")
     sizes = iter(range(99))

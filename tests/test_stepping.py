@@ -135,6 +135,104 @@ def test_a_tensor_shows_its_values_in_steps(interpreted, capsys):
     assert capsys.readouterr().out == "<i32[s0] [1 2]> <i32[s0] [2 4]>\n"
 
 
+def test_values_can_be_looked_at_in_steps(interpreted):
+    found = []
+
+    @pto.jit
+    def looked_at(x):
+        y = x * 2
+        for i in range(2):
+            found.append((np.asarray(y[i]), y[i].numpy(), y[i, 0].item(), y[i].tolist()))
+        found.append(f"{y[1, 1]:5} {np.isnan(np.asarray(y, 'f8')).any()}")
+        y.numpy()[:] = 7  # a copy
+        return y
+
+    for dtype in ("f4", "i8"):
+        assert np.array_equal(looked_at(np.ones((2, 2), dtype)), np.full((2, 2), 2))
+        for array, copy, number, numbers in found[:2]:
+            assert array.dtype == copy.dtype == dtype and array.tolist() == numbers == [2, 2]
+            assert type(number) is type(numbers[0]) is (float if dtype == "f4" else int)
+        assert found[2] == ("  2.0 False" if dtype == "f4" else "    2 False")
+        found.clear()
+    torch = pytest.importorskip("torch")
+    looked_at(torch.ones(2, 2, dtype=torch.bfloat16))
+    assert found[0][0].dtype.name == "bfloat16" and found[0][3] == [2.0, 2.0]
+
+
+MISUSED = {
+    "float": lambda x: x * float(x[0]),
+    "int": lambda x: x * int(x[0]),
+    "bool": lambda x: x if bool(x[0]) else -x,
+    "range": lambda x: [x for _ in range(x[0])][0],
+    "ufunc": lambda x: np.isnan(x),
+}
+
+
+@pytest.mark.parametrize("name", MISUSED)
+def test_what_would_steer_is_refused_in_steps_with_the_reason_that_is_true(name, interpreted):
+    with pytest.raises(TypeError) as raised:
+        pto.jit(MISUSED[name])(np.ones(3, "f4"))
+    text = str(raised.value)
+    assert "to look at it: numpy.asarray(x)" in text and "compiled once" not in text
+    assert "why: values are there to be looked at in steps; compiled, no line could depend" in text
+    pto.config.interpret = False
+    with pytest.raises(TypeError, match="why: the function is compiled once for all values"):
+        pto.jit(MISUSED[name])(np.ones(3, "f4"))
+
+
+def test_a_body_has_values_only_when_it_runs(interpreted):
+    @pto.jit
+    def totals(x):
+        total = pto.zeros([])
+        for i in pto.loop(x.shape[0]):
+            total = total + x[i]
+            np.asarray(total)
+        return total
+
+    with pytest.raises(TypeError, match="in the body of a loop.*\n.*looked over.*\n.*pto.print"):
+        totals(np.ones(3, "f4"))
+
+
+def test_no_value_is_shown_behind_the_end(interpreted):
+    kept = []
+
+    @pto.jit
+    def keeping(x):
+        kept.append(x)
+        with pytest.raises(ValueError, match="item.. of 3 elements"):
+            x.item()
+        return x
+
+    keeping(np.ones(3, "f4"))
+    for use in (np.asarray, float, lambda x: x.item(), lambda x: x.tolist()):
+        with pytest.raises(TypeError, match="used after its tracing ended"):
+            use(kept[0])
+
+
+@pto.op("stepping_print(Tensor x) -> Tensor")
+class Printing:
+    def build(x):
+        pto.print("largest", pto.amax(x))
+        return x * 2
+
+
+@pytest.mark.filterwarnings("ignore:outer runs in the interpreter")
+def test_an_operator_prints_where_a_function_calls_it(capsys):
+    @pto.jit
+    def outer(x):
+        return Printing(x) + 1
+
+    assert np.array_equal(outer(ROWS), ROWS * 2 + 1)
+    assert capsys.readouterr().out == "largest 19.0\n"
+    for interpret in (True, False):
+        pto.config.interpret = interpret
+        try:
+            with pytest.raises(pto.Error, match="pto.print is met(.|\n)*and an operator from such"):
+                Printing(ROWS)
+        finally:
+            pto.config.interpret = False
+
+
 @pytest.mark.filterwarnings("ignore:chosen runs in the interpreter")
 def test_printing_where_nothing_has_values_is_an_error_with_the_fix():
     @pto.jit

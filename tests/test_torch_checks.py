@@ -169,7 +169,8 @@ def test_every_operator_that_gives_floating_point_results_has_a_gradient():
     }
     assert without == QUANTISED
     x = torch.randn(2, 32, requires_grad=True)
-    with pytest.raises(RuntimeError, match="quantize_rows: tensor x requires grad, but the operat"):
+    refused = "quantize_rows: .*tensor.* requires grad, but the operator has no gradient"
+    with pytest.raises((RuntimeError, ValueError), match=refused):  # from C++, or from Python
         torch.ops.pto.quantize_rows(x)
 
 

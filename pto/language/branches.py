@@ -149,6 +149,10 @@ def cond(condition: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any
     """The result of `then()` where the condition holds, else that of `otherwise()`.
 
     Only one of them runs. They return tensors of equal types and shapes, or containers of them.
+
+    Formula: then() if condition else otherwise()
+    Shapes: `condition` has no axes; both results have equal shapes
+    Example: pto.cond(v[0] > 0, lambda: x, lambda: -x)
     """
     trace = current("cond")
     for way in (then, otherwise):

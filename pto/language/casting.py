@@ -23,6 +23,7 @@ from pto.language.dtypes import DType, boolean, f32, f64
 from pto.language.dtypes import dtype as element_type
 from pto.language.elementwise import abs, ceil, clip, floor, round, trunc, where
 from pto.language.location import describe, fail
+from pto.language.operands import Kind
 from pto.language.operation import method
 from pto.language.tensor import Tensor
 from pto.language.types import cast as plain_cast
@@ -51,10 +52,17 @@ class SaturationMode(enum.Enum):
 
 
 @method("cast", "astype", "to")
-def cast(x: Tensor, dtype: Any, mode: Any = CastMode.NONE, saturate: Any = False) -> Tensor:
+def cast(
+    x: Tensor, dtype: Kind, mode: CastMode | str = CastMode.NONE,
+    saturate: SaturationMode | bool = False,
+) -> Tensor:  # fmt: skip
     """x with another element type; see CastMode, or give its name, and SaturationMode, or a bool.
 
     Without them floats round to nearest even, and to integers they truncate; integers wrap.
+
+    Formula: y = x rounded to a number of dtype
+    Shapes: any; the result has the same
+    Example: pto.cast(x, pto.i8)
     """
     kind, chosen = element_type(dtype), _mode(mode)
     saturates = saturate.value if isinstance(saturate, SaturationMode) else saturate

@@ -32,6 +32,12 @@ def check(condition: Any, what: str) -> None:
     `condition` is bool, of any shape; true where it has no elements. The error has the sentence
     `what`, the line, and how many elements are not true. A condition that is known while tracing
     fails then, unless it stands in a loop or branch.
+
+    Formula: all(condition)
+    Shapes: `condition` has any
+    Example:
+        pto.check(y > 0, "every number is positive")
+        return pto.maximum(x, y)
     """
     condition = unwrapped(condition)
     if not isinstance(what, str):

@@ -36,6 +36,14 @@ class loop:
 
     `unroll_list=[8, 2]` runs the body eight times in one iteration, then twice, then once for what
     is left. Outside a traced function it counts as range() does.
+
+    Formula: for k in range(start, stop, step)
+    Shapes: bounds have no axes; carried tensors keep their shapes
+    Example:
+        total = v * 0
+        for k in pto.loop(x.shape[0]):
+            total = total + x[k]
+        return total
     """
 
     takes_pairs = False
@@ -112,6 +120,14 @@ class loop_unroll(loop):
 
     i is the first of k iterations. One version of the body is traced for each k of the list, the
     largest first, and for 1.
+
+    Formula: for k in range(start, stop, step), several k at a time
+    Shapes: bounds have no axes; carried tensors keep their shapes
+    Example:
+        total = x[:, 0]
+        for k, count in pto.loop_unroll(1, 3, unroll_list=[2]):
+            total = total + pto.sum(x[:, k : k + count], 1)
+        return total
     """
 
     takes_pairs = True
@@ -135,13 +151,33 @@ class Index(Tensor):
 
 
 def is_loop_begin(index: Index) -> Tensor:
-    """Says whether this iteration is the first of its loop."""
+    """Says whether this iteration is the first of its loop.
+
+    Formula: index == start
+    Shapes: the index and the result have no axes
+    Example:
+        found = v * 0
+        for k in pto.loop(2):
+            if pto.is_loop_begin(k):
+                found = x[k]
+        return found
+    """
     over = _loop_of("is_loop_begin", index)
     return eq(index, whole(index.trace, over.start, "loop"))
 
 
 def is_loop_end(index: Index) -> Tensor:
-    """Says whether this iteration is the last of its loop."""
+    """Says whether this iteration is the last of its loop.
+
+    Formula: index + step >= stop
+    Shapes: the index and the result have no axes
+    Example:
+        found = v * 0
+        for k in pto.loop(2):
+            if pto.is_loop_end(k):
+                found = x[k]
+        return found
+    """
     over = _loop_of("is_loop_end", index)
     after = index + index.width
     step, stop = plain(over.step), whole(index.trace, over.stop, "loop")

@@ -29,6 +29,11 @@ def print(*values: Any, sep: str = " ", end: str = "\n") -> None:
     In a loop it prints in each iteration, in a branch only where that is taken. A call that prints
     is interpreted: its results are right, and slow. Raises an Error where a call cannot run in
     steps: explain(), package(), an operator of a framework, a gradient.
+
+    Shapes: any
+    Example:
+        pto.print("largest", pto.amax(x))
+        return pto.maximum(x, y)
     """
     for name, text in (("sep", sep), ("end", end)):
         if not isinstance(text, str):
@@ -47,6 +52,11 @@ def breakpoint() -> None:
     """Enters pdb at this line, where names of tensors stand for NumPy arrays with their values.
 
     PYTHONBREAKPOINT=0 passes over it. Raises as pto.print does.
+
+    Shapes: those of the lines around it
+    Example:
+        pto.breakpoint()
+        return pto.maximum(x, y)
     """
     if not is_tracing():
         return builtins.breakpoint()
@@ -76,8 +86,8 @@ def _steps(name: str) -> Steps | None:
         f"pto.{name} is met, and nothing here runs in steps",
         "a kernel computes whole tensors in an order of its own, so a line of Python has no values "
         "there; a plain call is interpreted for it, step by step",
-        "call the function itself with plain tensors (x.detach()), also under "
-        "pto.config.interpret = True; or take the line away",
+        "call a function under @pto.jit with arrays or plain tensors (x.detach()), and an operator "
+        "from such a function; or take the line away",
     )
     file, line = traced_line()
     error.location = f"{file}:{line}"

@@ -82,6 +82,8 @@ def dtype(what: object) -> DType:
     """The DType of a DType, a name ("f32", "float32"), a torch or a NumPy type.
 
     Raises InvalidType, listing the names, for anything else.
+
+    Example: print(pto.dtype("float32"), pto.dtype(x.dtype) is pto.f32)
     """
     if isinstance(what, DType):
         return what

@@ -6,12 +6,14 @@ Maximum, minimum and their reductions propagate NaN.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, f32, i64
 from pto.language.dtypes import dtype as element_type
 from pto.language.location import fail
+from pto.language.operands import Kind, Operand
 from pto.language.operation import method, operation
 from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
@@ -60,7 +62,11 @@ method("__neg__")(neg)
 
 @method("__pos__")
 def positive(x: Tensor) -> Tensor:
-    """x itself."""
+    """x itself.
+
+    Formula: x
+    Example: +x
+    """
     return numeric(x, "positive")
 
 
@@ -72,8 +78,8 @@ def binary(op: str, a: object, b: object) -> Tensor:
     return found
 
 
-def _arithmetic(op: str, *names: str) -> Callable[[object, object], Tensor]:
-    def function(a: object, b: object) -> Tensor:
+def _arithmetic(op: str, *names: str) -> Callable[[Operand, Operand], Tensor]:
+    def function(a: Operand, b: Operand) -> Tensor:
         x, y = joined(op, a, b)
         return binary(op, numeric(x, op), numeric(y, op))
 
@@ -90,17 +96,22 @@ remainder = _arithmetic("remainder", "__mod__")
 
 
 @method("div", "__truediv__")
-def div(a: object, b: object) -> Tensor:
-    """a / b; integers become f32."""
+def div(a: Operand, b: Operand) -> Tensor:
+    """a / b; integers become f32.
+
+    Formula: a / b
+    """
     x, y = joined("div", a, b)
     return binary("div", real(x), real(y))
 
 
 @method("__floordiv__")
-def floor_divide(a: object, b: object) -> Tensor:
+def floor_divide(a: Operand, b: Operand) -> Tensor:
     """The quotient rounded down, as in NumPy: x less its remainder, divided by y.
 
     f16 and bf16 are computed in f32 and rounded once.
+
+    Formula: floor(a / b)
     """
     given = [numeric(t, "floor_divide") for t in joined("floor_divide", a, b)]
     x, y = map(wide, given)
@@ -118,8 +129,11 @@ def floor_divide(a: object, b: object) -> Tensor:
 
 
 @method("pow", "__pow__")
-def pow(a: object, b: object) -> Tensor:
-    """a to the power b; with a bool or integer a and a float b, f32."""
+def pow(a: Operand, b: Operand) -> Tensor:
+    """a to the power b; with a bool or integer a and a float b, f32.
+
+    Formula: a ** b
+    """
     if isinstance(b, Tensor) and b.weak and b.trace.has_numbers:
         b.item()  # a power by 2 is a product: the value steers
     if isinstance(a, Tensor) and not isinstance(b, Tensor) and a.dtype.is_float:
@@ -138,7 +152,11 @@ def pow(a: object, b: object) -> Tensor:
 
 
 def _reflected(name: str, function: Callable) -> None:
-    method(name)(lambda a, b: function(b, a))
+    def reflected(a: Any, b: Any) -> Any:
+        return function(b, a)
+
+    reflected.__annotations__ = function.__annotations__
+    method(name)(reflected)
 
 
 _reflected("__rsub__", sub)
@@ -149,8 +167,13 @@ _reflected("__rpow__", pow)
 
 
 @method("__divmod__")
-def divided_with_rest(a: object, b: object) -> tuple[Tensor, Tensor]:
-    """(a // b, a % b), as divmod."""
+def divided_with_rest(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
+    """(a // b, a % b), as divmod.
+
+    Formula: (floor(a / b), a - b * floor(a / b))
+    Shapes: any that broadcast, as in NumPy
+    Example: divmod(x, y)
+    """
     return floor_divide(a, b), remainder(a, b)
 
 
@@ -158,7 +181,7 @@ _reflected("__rdivmod__", divided_with_rest)
 
 
 def _in_place(name: str, symbol: str, function: Callable) -> None:
-    def update(a: Tensor, b: object) -> Tensor:
+    def update(a: Tensor, b: Operand) -> Tensor:
         if a.is_input:
             fail(
                 f"writing into an input with {symbol}=",
@@ -178,7 +201,7 @@ _in_place("__itruediv__", "/", div)
 
 
 def _logical(name: str, symbol: str, on_bool: str, on_integers: str) -> Callable:
-    def function(a: object, b: object) -> Tensor:
+    def function(a: Operand, b: Operand) -> Tensor:
         x, y = joined(name, a, b)
         if x.dtype.is_float:
             fail(
@@ -201,7 +224,7 @@ bitwise_or = method("__or__", "__ror__")(_logical("bitwise_or", "|", "logical_or
 
 
 @method("__xor__", "__rxor__")
-def bitwise_xor(a: object, b: object) -> Tensor:
+def bitwise_xor(a: Operand, b: Operand) -> Tensor:
     """a ^ b on conditions, or on the bits of integers."""
     x, y = joined("bitwise_xor", a, b)
     if x.dtype is boolean:
@@ -230,8 +253,8 @@ _ON_BOOL = {
 }
 
 
-def _compare(op: str, *names: str) -> Callable[[object, object], Tensor]:
-    def function(a: object, b: object) -> Tensor:
+def _compare(op: str, *names: str) -> Callable[[Operand, Operand], Tensor]:
+    def function(a: Operand, b: Operand) -> Tensor:
         x, y = joined(op, a, b)
         return _ON_BOOL[op](x, y) if x.dtype is boolean else binary(op, x, y)
 
@@ -245,8 +268,8 @@ lt, le = _compare("lt", "__lt__"), _compare("le", "__le__")
 gt, ge = _compare("gt", "__gt__"), _compare("ge", "__ge__")
 
 
-def _extreme(op: str, on_bool: Callable) -> Callable[[object, object], Tensor]:
-    def function(a: object, b: object) -> Tensor:
+def _extreme(op: str, on_bool: Callable) -> Callable[[Operand, Operand], Tensor]:
+    def function(a: Operand, b: Operand) -> Tensor:
         x, y = joined(op, a, b)
         return on_bool(x, y) if x.dtype is boolean else binary(op, x, y)
 
@@ -259,8 +282,13 @@ maximum, minimum = _extreme("maximum", bitwise_or), _extreme("minimum", bitwise_
 
 
 @method("clip", "clamp")
-def clip(x: Tensor, min: object = None, max: object = None) -> Tensor:
-    """x, but not below `min` and not above `max`; None leaves a side open."""
+def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    """x, but not below `min` and not above `max`; None leaves a side open.
+
+    Formula: minimum(maximum(x, min), max)
+    Shapes: any; `min` and `max` broadcast
+    Example: pto.clip(x, 0, 1)
+    """
     low = x if min is None else maximum(x, min)
     return low if max is None else minimum(low, max)
 
@@ -269,10 +297,14 @@ clamp = clip
 
 
 @operation
-def where(condition: Tensor, a: object, b: object) -> Tensor:
+def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     """a where the condition holds, else b: what `if` would be, element by element.
 
     condition is bool; the shapes of all three broadcast; two numbers give f32 or i64.
+
+    Formula: a if condition else b
+    Shapes: `condition`, `a` and `b` broadcast
+    Example: pto.where(c, x, y)
     """
     condition = _only_tensor(condition, "where")
     if condition.dtype is not boolean:
@@ -306,10 +338,14 @@ def square(x: Tensor) -> Tensor:
 
 
 @operation
-def full_like(x: Tensor, value: object, dtype: object = None) -> Tensor:
+def full_like(x: Tensor, value: Operand, dtype: Kind | None = None) -> Tensor:
     """A tensor of x's shape, and its type unless given, filled with a number.
 
     The number may be a size, or a tensor of rank 0.
+
+    Formula: y[...] = value
+    Shapes: any; the result has that of x
+    Example: pto.full_like(x, 1)
     """
     kind, value = x.dtype if dtype is None else element_type(dtype), unwrapped(value)
     if isinstance(value, Tensor | _core.Dim):
@@ -326,12 +362,12 @@ def full_like(x: Tensor, value: object, dtype: object = None) -> Tensor:
 
 
 @operation
-def zeros_like(x: Tensor, dtype: object = None) -> Tensor:
+def zeros_like(x: Tensor, dtype: Kind | None = None) -> Tensor:
     """Zeros of x's shape."""
     return full_like(x, 0, dtype)
 
 
 @operation
-def ones_like(x: Tensor, dtype: object = None) -> Tensor:
+def ones_like(x: Tensor, dtype: Kind | None = None) -> Tensor:
     """Ones of x's shape."""
     return full_like(x, 1, dtype)

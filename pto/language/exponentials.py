@@ -19,7 +19,10 @@ from pto.language.types import cast, joined, real, wide
 
 @method("expm1")
 def expm1(x: Tensor) -> Tensor:
-    """exp(x) - 1, also for small x: with t = tanh(x / 2) it is 2 t / (1 - t)."""
+    """exp(x) - 1, also for small x: with t = tanh(x / 2) it is 2 t / (1 - t).
+
+    Formula: exp(x) - 1
+    """
     wider = wide(real(x))
     is_small = abs(wider) < 1
     t = tanh(where(is_small, wider, 0.0) * 0.5)
@@ -28,7 +31,10 @@ def expm1(x: Tensor) -> Tensor:
 
 @method("log1p")
 def log1p(x: Tensor) -> Tensor:
-    """log(1 + x), also for small x: what 1 + x rounds off is made good (Kahan)."""
+    """log(1 + x), also for small x: what 1 + x rounds off is made good (Kahan).
+
+    Formula: log(1 + x)
+    """
     wider = wide(real(x))
     u = 1 + wider
     seen = u - 1  # the x that u stands for
@@ -74,7 +80,10 @@ def logaddexp(a: Tensor, b: Tensor) -> Tensor:
 
 @method("logsumexp")
 def logsumexp(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    """The logarithm of the sum of exp(x) over axes, without overflow."""
+    """The logarithm of the sum of exp(x) over axes, without overflow.
+
+    Formula: log(sum(exp(x), dim))
+    """
     wider = wide(real(x))
     axes = _axes("logsumexp", x.ndim, dim, None)
     most = amax(wider, axes, True)

@@ -14,6 +14,7 @@ from pto import _core
 from pto.errors import InvalidType
 from pto.language.dtypes import boolean, dtype, f32, i64
 from pto.language.location import describe, fail
+from pto.language.operands import Kind, Operand, Shape
 from pto.language.symbol import is_whole, unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current
@@ -21,8 +22,13 @@ from pto.language.types import cast, constant, number
 from pto.language.whole import sized, whole
 
 
-def full(shape: Sequence, value: Any, kind: object = None) -> Tensor:
-    """A tensor filled with a number: f32 for a float, i64 for an int or size, or as `kind` says."""
+def full(shape: Shape, value: Operand, kind: Kind | None = None) -> Tensor:
+    """A tensor filled with a number: f32 for a float, i64 for an int or size, or as `kind` says.
+
+    Formula: y[...] = value
+    Shapes: the result has `shape`
+    Example: pto.full([2, 3], 1)
+    """
     trace = current("full")
     sizes = [shape] if is_whole(shape) else shape
     if isinstance(sizes, str | Tensor) or not isinstance(sizes, Sequence):
@@ -46,11 +52,21 @@ def _filling(trace: Any, value: Any, kind: object) -> Tensor:
     return constant(trace, plain, natural if kind is None else dtype(kind))
 
 
-def zeros(shape: Sequence, kind: object = f32) -> Tensor:
-    """Zeros of this shape."""
+def zeros(shape: Shape, kind: Kind = f32) -> Tensor:
+    """Zeros of this shape.
+
+    Formula: y[...] = 0
+    Shapes: the result has `shape`
+    Example: pto.zeros([2, 3])
+    """
     return full(shape, 0, kind)
 
 
-def ones(shape: Sequence, kind: object = f32) -> Tensor:
-    """Ones of this shape."""
+def ones(shape: Shape, kind: Kind = f32) -> Tensor:
+    """Ones of this shape.
+
+    Formula: y[...] = 1
+    Shapes: the result has `shape`
+    Example: pto.ones([2, 3])
+    """
     return full(shape, 1, kind)

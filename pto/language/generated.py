@@ -18,6 +18,7 @@ from pto.language.dtypes import dtype as element_type
 from pto.language.dtypes import f32, f64, i64
 from pto.language.elementwise import where
 from pto.language.location import describe, fail
+from pto.language.operands import Kind, Operand, Whole
 from pto.language.operation import method
 from pto.language.symbol import is_whole
 from pto.language.tensor import Tensor
@@ -30,10 +31,16 @@ def _counting(trace: Trace, shape: Sequence, axis: int) -> Tensor:
     return Tensor(trace, trace.here().iota(shape, axis))
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = None) -> Tensor:
+def arange(
+    start: Operand, stop: Operand | None = None, step: Operand = 1, dtype: Kind | None = None
+) -> Tensor:
     """start, start + step, ... in front of stop: i64, or f32 where one of them is a float.
 
     start and stop may be sizes and elements of integer tensors; a float range has Python's numbers.
+
+    Formula: y[k] = start + k * step
+    Shapes: one axis, of ceil((stop - start) / step) elements
+    Example: pto.arange(2, 10, 3)
     """
     trace = current("arange")
     start, stop = (0, start) if stop is None else (start, stop)
@@ -78,8 +85,13 @@ def _real_range(trace: Trace, start: float, stop: float, step: float) -> Tensor:
     return cast(cast(count, f64) * step + start, f32)
 
 
-def eye(n: Any, m: Any = None, dtype: object = f32) -> Tensor:
-    """The matrix [n, m] with ones at [i, i] and zeros elsewhere."""
+def eye(n: Whole, m: Whole | None = None, dtype: Kind = f32) -> Tensor:
+    """The matrix [n, m] with ones at [i, i] and zeros elsewhere.
+
+    Formula: y[i, j] = 1 if i == j else 0
+    Shapes: `[n, m]`, or `[n, n]` without m
+    Example: pto.eye(2, 3)
+    """
     trace = current("eye")
     rows, columns = (sized(trace, size, "eye") for size in (n, n if m is None else m))
     same = _counting(trace, [rows, 1], 0) == _counting(trace, [1, columns], 1)
@@ -101,19 +113,30 @@ def _triangle(name: str, x: Tensor, diagonal: int, is_lower: bool) -> Tensor:
 
 @method("tril")
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """x with zeros above a diagonal of the last two axes."""
+    """x with zeros above a diagonal of the last two axes.
+
+    Formula: y[..., i, j] = x[..., i, j] if j - i <= diagonal else 0
+    """
     return _triangle("tril", x, diagonal, True)
 
 
 @method("triu")
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """x with zeros below a diagonal of the last two axes."""
+    """x with zeros below a diagonal of the last two axes.
+
+    Formula: y[..., i, j] = x[..., i, j] if j - i >= diagonal else 0
+    """
     return _triangle("triu", x, diagonal, False)
 
 
 @method("one_hot")
-def one_hot(x: Tensor, num_classes: Any, dtype: object = i64) -> Tensor:
-    """[..., num_classes]: 1 at the class that x says, 0 elsewhere; no 1 for a class beyond."""
+def one_hot(x: Tensor, num_classes: Whole, dtype: Kind = i64) -> Tensor:
+    """[..., num_classes]: 1 at the class that x says, 0 elsewhere; no 1 for a class beyond.
+
+    Formula: y[..., k] = 1 if x[...] == k else 0
+    Shapes: any; the result has one axis more, of `num_classes`
+    Example: pto.one_hot(m, 4)
+    """
     if not x.dtype.is_integer:
         fail(f"one_hot: the classes are {x.dtype}", "classes are integers",
              "cast them: pto.cast(x, pto.i64)", InvalidType)  # fmt: skip

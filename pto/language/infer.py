@@ -81,7 +81,15 @@ def recorded_guards(name: str) -> Iterator[list[tuple[Size, Size, str, int]]]:
 
 
 def require_equal(a: Size, b: Size, because: str) -> None:
-    """States that two sizes are equal in every call; `because` names what needs it."""
+    """States that two sizes are equal in every call; `because` names what needs it.
+
+    Formula: a == b
+    Example:
+        try:
+            pto.require_equal(2, 3, "rows of x and y")
+        except pto.Error as error:
+            print(error.what)
+    """
     _check_sizes("require_equal", a, b)
     if isinstance(a, int) and isinstance(b, int):
         if a != b:
@@ -130,12 +138,20 @@ def _joined(name: str, a: Size, b: Size, numbers: Any) -> Size:
 
 
 def size_min(a: Size, b: Size) -> Size:
-    """The smaller size."""
+    """The smaller size.
+
+    Formula: min(a, b)
+    Example: print(pto.size_min(2, 3))
+    """
     return _joined("min", a, b, min)
 
 
 def size_max(a: Size, b: Size) -> Size:
-    """The larger size."""
+    """The larger size.
+
+    Formula: max(a, b)
+    Example: print(pto.size_max(2, 3))
+    """
     return _joined("max", a, b, max)
 
 
@@ -150,12 +166,21 @@ def _broadcast_numbers(a: int, b: int) -> int:
 
 
 def size_broadcast(a: Size, b: Size) -> Size:
-    """b where a is 1, a where b is 1 or equal; other pairs are an error of the call."""
+    """b where a is 1, a where b is 1 or equal; other pairs are an error of the call.
+
+    Formula: b if a == 1 else a
+    Example: print(pto.size_broadcast(1, 3))
+    """
     return _joined("broadcast", a, b, _broadcast_numbers)
 
 
 def broadcast(*specs: Spec) -> Spec:
-    """The Spec to which all broadcast, by NumPy's rules, of the first one's element type."""
+    """The Spec to which all broadcast, by NumPy's rules, of the first one's element type.
+
+    Formula: size_broadcast(a, b) of the sizes of each axis
+    Shapes: any that broadcast, as in NumPy
+    Example: print(pto.broadcast(pto.Spec((2, 1), pto.f32), pto.Spec((3,), pto.f32)))
+    """
     if not specs or not all(isinstance(s, Spec | Tensor) for s in specs):
         raise InvalidType(
             f"broadcast: called with {', '.join(map(describe, specs)) or 'nothing'}",

@@ -86,6 +86,13 @@ def interpret(
 
     Raises Error where the inputs do not fit the graph, or where it computes more than `operations`
     elements or holds more than `elements` at a time: a graph that was sent always comes to its end.
+
+    Example:
+        @pto.jit
+        def double(x):
+            return x + x
+
+        print(pto.interpret(double.trace(x), x))
     """
     packed = _packed(graph, inputs)
     found = _core.interpret(graph, packed, operations=operations, elements=elements)
@@ -94,7 +101,16 @@ def interpret(
 
 
 def interpret_with_bounds(graph: _core.Graph, *inputs: Any) -> list[tuple[Any, Any]]:
-    """(value, bound) of each output: how far compiled code may be off, element by element."""
+    """(value, bound) of each output: how far compiled code may be off, element by element.
+
+    Example:
+        @pto.jit
+        def grown(x):
+            return pto.exp(x)
+
+        ((value, bound),) = pto.interpret_with_bounds(grown.trace(x), x)
+        print(value[0], bound[0] < 1e-5)
+    """
     import numpy
 
     pairs = []

@@ -10,13 +10,13 @@ Invariant: what is read was written before, in the order of the text; parts that
 are 0. Thread safety: as a trace.
 """
 
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pto.errors import InvalidType
 from pto.language.dtypes import f32
 from pto.language.fill import zeros
 from pto.language.location import fail, user_line
+from pto.language.operands import Kind, Shape
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current
 
@@ -86,7 +86,15 @@ class LocalTensor(Tensor):
         )
 
 
-def tensor(shape: Sequence | None = None, kind: object = f32, name: str = "") -> LocalTensor:
-    """A tensor of a program without elements; `name` is for the reader."""
+def tensor(shape: Shape | None = None, kind: Kind = f32, name: str = "") -> LocalTensor:
+    """A tensor of a program without elements; `name` is for the reader.
+
+    Formula: t[key] = value comes before t is read
+    Shapes: `shape`, or that of the first write
+    Example:
+        t = pto.tensor(x.shape, x.dtype)
+        t[0], t[1] = x[1], x[0]
+        return t
+    """
     trace = current("tensor")
     return LocalTensor(trace, None if shape is None else zeros(shape, kind))

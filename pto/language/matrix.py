@@ -16,6 +16,7 @@ from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import DType, dtype, f32, i32
 from pto.language.elementwise import maximum
 from pto.language.location import describe, fail
+from pto.language.operands import Kind
 from pto.language.operation import must_be_traced
 from pto.language.shape import same_size, transpose
 from pto.language.tensor import Tensor
@@ -25,7 +26,7 @@ _EXTENDED = ("bias_tensor", "relu", "scale", "scale_tensor")
 
 
 def matmul(
-    a: Tensor, b: Tensor, out_dtype: object = None, *, a_trans: bool = False,
+    a: Tensor, b: Tensor, out_dtype: Kind | None = None, *, a_trans: bool = False,
     b_trans: bool = False, extend_params: dict[str, Any] | None = None,
 ) -> Tensor:  # fmt: skip
     """The product of a and b, with the last two axes of either exchanged on request.
@@ -34,6 +35,10 @@ def matmul(
     bf16. `extend_params` says what follows before the result is rounded once to any `out_dtype`:
     relu(a @ b + bias_tensor) * scale, each on request; `scale` is a number, `scale_tensor` one for
     each column. Integers are summed and biased in i32, and scaled in f32.
+
+    Formula: y[..., i, j] = sum(a[..., i, :] * b[..., :, j])
+    Shapes: `[..., M, K]` and `[..., K, N]` give `[..., M, N]`; batches broadcast
+    Example: pto.matmul(x, w)
     """
     for x in (a, b):
         must_be_traced("matmul", x, "make it a parameter; on arrays call pto.ops.matmul")
@@ -108,12 +113,16 @@ def _check_extended(given: dict[str, Any]) -> None:
 
 
 def scaled_mm(
-    a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: object = f32
+    a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: Kind = f32
 ) -> Tensor:
     """(a * scale_a) @ (b * scale_b) of small types, where blocks of k have a scale.
 
     a is [m, k] with scales [m, blocks], b is [k, n] with scales [blocks, n]; one block is a scale
     for each row of a, or column of b. Each block is summed in i32 or f32, and scaled in f32.
+
+    Formula: y = sum(scale_a[:, p] * scale_b[p] * (a[:, block p] @ b[block p]) for each p)
+    Shapes: `[m, k]` and `[k, n]` give `[m, n]`; scales are `[m, blocks]` and `[blocks, n]`
+    Example: pto.scaled_mm(x, w, v[:2, None], v[None, 1:])
     """
     for x in (a, b, scale_a, scale_b):
         must_be_traced("scaled_mm", x, "make it a parameter of the function")
@@ -141,9 +150,13 @@ def _check_rank(x: Tensor) -> None:
         )
 
 
-def _product(a: Tensor, b: Any) -> Tensor:
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    return matmul(a, b)
+
+
+def _reflected_product(b: Tensor, a: Tensor) -> Tensor:
     return matmul(a, b)
 
 
 Tensor.__matmul__ = _product
-Tensor.__rmatmul__ = lambda b, a: matmul(a, b)
+Tensor.__rmatmul__ = _reflected_product

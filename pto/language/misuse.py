@@ -2,6 +2,7 @@
 """Uses of traced values that Python or a library refuses in its own words, or answers wrongly.
 
     told(error, code)        # an Error with the fix, for a bare TypeError about a traced value
+    not_here(in_steps)       # why no line of Python gets the value
     refuse_key(n)            # in __hash__: `n in {3, 4}` would be False for every n
 
 Thread safety: pure functions.
@@ -27,15 +28,23 @@ _FIXES = (
     ("", "use operations of pto, which take tensors, sizes and numbers; or make the number a "
          "parameter of the function"),
 )  # fmt: skip
+_LOOKUPS = ("get", "pop", "setdefault")  # methods of a dict
 _NUMPY_INDEX = "only integers, slices (`:`), ellipsis"
 
 
-def told(error: Exception, code: types.CodeType) -> Error | None:
+def not_here(in_steps: bool) -> str:
+    """The reason why a line of Python cannot have the value of a traced tensor or number."""
+    if in_steps:
+        return "values are there to be looked at in steps; compiled, no line could depend on one"
+    return "the function is compiled once for all values, so none is known while it is traced"
+
+
+def told(error: Exception, code: types.CodeType, in_steps: bool = False) -> Error | None:
     """The error of the function with this code as ours, with the user's line.
 
     None where no traced value is at fault.
     """
-    known = error if isinstance(error, Error) else _known(error)
+    known = error if isinstance(error, Error) else _known(error, in_steps)
     if known is not None:
         definition = f"{shown(code.co_filename)}:{code.co_firstlineno}"
         known.location = known.location or line_of(error) or definition
@@ -43,14 +52,16 @@ def told(error: Exception, code: types.CodeType) -> Error | None:
     return known
 
 
-def _known(error: Exception) -> Error | None:
+def _known(error: Exception, in_steps: bool) -> Error | None:
     text = str(error)
     if isinstance(error, TypeError | AttributeError) and _TRACED.search(text):
+        look = "; to look at it: numpy.asarray(x)" if in_steps and "Tensor" in text else ""
+        why = ("the function is compiled once for all values, so a traced one stands for a number "
+               "or tensor that only operations of pto take")  # fmt: skip
         return InvalidType(
             f"Python refuses a traced value: {text}",
-            "the function is compiled once for all values, so a traced one stands for a number or "
-            "tensor that only operations of pto take",
-            next(fix for words, fix in _FIXES if words in text),
+            not_here(True) if in_steps else why,
+            next(fix for words, fix in _FIXES if words in text) + look,
         )
     if isinstance(error, KeyError) and any(_TRACED.search(type(x).__name__) for x in error.args):
         return InvalidType(
@@ -79,12 +90,14 @@ def formatted(value: object, text: str, form: str) -> str:
         )
 
 
-def refuse_key(value: object, only_in: bool = False) -> None:
-    """Fails where the user's own line asks for the hash of a traced value; `only_in`: by `in`."""
+def refuse_key(value: object, may_be_kept: bool = False) -> None:
+    """Fails where the user's own line asks for the hash of a traced value.
+
+    One that `may_be_kept` is a key among its like, as in memo[n]; it fails where a number may be
+    the key, and its absence is no error: `n in d`, `d.get(n)`.
+    """
     frame = sys._getframe(2)
-    code = frame.f_code
-    by_in = code.co_code[frame.f_lasti] == dis.opmap["CONTAINS_OP"]
-    if is_users(code.co_filename) and (by_in or not only_in):
+    if is_users(frame.f_code.co_filename) and not (may_be_kept and not _may_miss(frame)):
         fail(
             f"{value!r} is a key of a dict or a member of a set",
             "these look for an equal number, and the value of a traced one is known only at the "
@@ -92,3 +105,16 @@ def refuse_key(value: object, only_in: bool = False) -> None:
             "compare with each number: (n == 3) | (n == 4); or look it up in a tensor: table[n]",
             InvalidType,
         )
+
+
+def _may_miss(frame: types.FrameType) -> bool:
+    """Says whether a line looks a key up in a way that answers where there is none."""
+    code = frame.f_code
+    operation = dis.opname[code.co_code[frame.f_lasti]]
+    if not operation.startswith("CALL"):
+        return operation == "CONTAINS_OP"
+    here = [(start, end) for start, end, line in code.co_lines() if line == frame.f_lineno]
+    return any(
+        one.argval in _LOOKUPS and any(start <= one.offset < end for start, end in here)
+        for one in dis.get_instructions(code)
+    )

@@ -9,12 +9,13 @@ largest. Thread safety: as a trace.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pto import _core
 from pto.language.dtypes import i64
 from pto.language.elementwise import where
 from pto.language.location import describe, fail
+from pto.language.operands import Whole
 from pto.language.operation import method
 from pto.language.reduce import amax, amin
 from pto.language.shape import normal_axis, reshape, transpose
@@ -41,19 +42,30 @@ def _sorted(x: Tensor, axis: int, descending: bool) -> Sorted:
 
 @method("sort")
 def sort(x: Tensor, dim: int = -1, descending: bool = False) -> Sorted:
-    """(values, indices): x in order along `dim`, and where its elements were."""
+    """(values, indices): x in order along `dim`, and where its elements were.
+
+    Formula: values = gather(x, dim, indices); values[k] <= values[k + 1] along dim
+    """
     return _sorted(x, normal_axis(dim, x.ndim, "sort"), descending)
 
 
 @method("argsort")
 def argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
-    """The positions that put x in order along `dim`."""
+    """The positions that put x in order along `dim`.
+
+    Formula: sort(x, dim, descending).indices
+    """
     return _sorted(x, normal_axis(dim, x.ndim, "argsort"), descending).indices
 
 
 @method("topk")
-def topk(x: Tensor, k: Any, dim: int = -1, largest: bool = True) -> Sorted:
-    """(values, indices) of the k largest, or smallest, elements along `dim`, in their order."""
+def topk(x: Tensor, k: Whole, dim: int = -1, largest: bool = True) -> Sorted:
+    """(values, indices) of the k largest, or smallest, elements along `dim`, in their order.
+
+    Formula: the first k of sort(x, dim, largest)
+    Shapes: any with an axis `dim`, which has k elements in the results
+    Example: pto.topk(x, 2)
+    """
     axis = normal_axis(dim, x.ndim, "topk")
     size = x.shape[axis]
     if not is_whole(k) or (isinstance(k, int) and (k < 0 or (isinstance(size, int) and k > size))):

@@ -13,6 +13,7 @@ from typing import Any
 from pto.errors import InvalidType
 from pto.language.dtypes import i64
 from pto.language.location import describe, fail
+from pto.language.operands import Operand, Whole
 from pto.language.operation import a_sequence, operation
 from pto.language.symbol import is_whole
 from pto.language.tensor import ShortPart, Tensor
@@ -30,9 +31,14 @@ def _filled(x: Tensor, shape: Sequence, value: Any) -> Tensor:
 
 
 @operation
-def pad(x: Tensor, pad: Any, value: Any = 0) -> Tensor:
+def pad(x: Tensor, pad: Sequence[Whole], value: Operand = 0) -> Tensor:
     """x with `value` around it, as torch's pad: (left, right) of the last axis, then of the one in
-    front of it, ..."""
+    front of it, ...
+
+    Formula: y[i] = x[i - left] where x has that element, else value
+    Shapes: each axis grows by its two numbers
+    Example: pto.pad(x, (1, 0), 9)
+    """
     given = a_sequence("pad", "the pads", pad)
     if len(given) % 2 or len(given) > 2 * x.ndim:
         fail(f"pad: {len(given)} numbers for a tensor of {x.ndim} axes",
@@ -53,10 +59,14 @@ def pad(x: Tensor, pad: Any, value: Any = 0) -> Tensor:
 
 
 @operation
-def fillpad(x: Tensor, shape: Any = None, value: Any = 0) -> Tensor:
+def fillpad(x: Tensor, shape: Sequence[Whole] | None = None, value: Operand = 0) -> Tensor:
     """x at the front of a tensor of this shape, and `value` behind it.
 
     Without a shape it is that in which a view with a valid shape was asked, or x's own.
+
+    Formula: y[i] = x[i] where x has that element, else value
+    Shapes: the result has `shape`
+    Example: pto.fillpad(x, [3, 4], 9)
     """
     if shape is None:
         shape = x.room if isinstance(x, ShortPart) else x.shape

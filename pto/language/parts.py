@@ -12,12 +12,14 @@ it stands for: values never change, a write makes the next version.
 Thread safety: as a trace.
 """
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.local import LocalTensor
 from pto.language.location import describe, fail
+from pto.language.operands import Key, Operand, Whole
 from pto.language.operation import a_sequence, method, must_be_traced
 from pto.language.selection import at_positions, positions_in, put_at_positions
 from pto.language.shape import reshape, same_size
@@ -182,11 +184,15 @@ def _offsets(x: Tensor, offsets: list[Any]) -> list[int]:
 
 
 @method("__getitem__")
-def index(x: Tensor, key: object) -> Tensor:
+def index(x: Tensor, key: Key) -> Tensor:
     """x[i, :n, None]: a part of x; a whole number takes its axis out, None puts one of size 1 in.
 
     An element of an integer tensor is a number, which can be a position, a bound or a count. One
     integer tensor in the index names several positions, and its axes take the place of its own.
+
+    Formula: y = x[key], as in NumPy
+    Shapes: a number takes its axis out, a slice shortens it, None puts one in
+    Example: x[1, :2]
     """
     if (chosen := positions_in(x, key)) is not None:
         rest, axis, positions = chosen
@@ -202,8 +208,16 @@ def index(x: Tensor, key: object) -> Tensor:
 
 
 @method("__setitem__")
-def put(x: Tensor, key: object, value: object) -> None:
-    """x[i, :n] = value: puts x on a version with the value, which broadcasts, in the part."""
+def put(x: Tensor, key: Key, value: Operand) -> None:
+    """x[i, :n] = value: puts x on a version with the value, which broadcasts, in the part.
+
+    Formula: x[key] = value, as in NumPy
+    Shapes: `value` broadcasts to the part
+    Example:
+        out = x.clone()
+        out[0] = v
+        return out
+    """
     if isinstance(x, LocalTensor):
         keys = key if isinstance(key, tuple) else (key,)
         x.take_type(value, all(map(_is_all, keys)))
@@ -243,11 +257,18 @@ def _box(x: Tensor, shape: Any, offsets: Any, name: str) -> tuple:
     return tuple(zip(shape, offsets, strict=True))
 
 
-def view(x: Tensor, shape: Any, offsets: Any, valid_shape: Any = None) -> Tensor:
+def view(
+    x: Tensor, shape: Sequence[Whole], offsets: Sequence[Whole],
+    valid_shape: Sequence[Whole] | None = None,
+) -> Tensor:  # fmt: skip
     """The part of x with this shape, at these offsets: whole numbers, one for each axis.
 
     `valid_shape` says how much of the shape exists, where a part lies at the end of x: the result
     has that shape, at most the other one.
+
+    Formula: y[i, j] = x[i + offsets[0], j + offsets[1]]
+    Shapes: the result has `shape`, or `valid_shape`
+    Example: pto.view(x, [2, 2], [0, 1])
     """
     must_be_traced("view", x, "slice an array: x[1:3]")
     box = _box(x, shape, offsets, "view")
@@ -281,8 +302,16 @@ def _viewed(x: Tensor, *given: Any, **others: Any) -> Tensor:
 Tensor.view = _viewed
 
 
-def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:
-    """Puts `into` on a version with the value at these offsets; see view()."""
+def assemble(value: Tensor, offsets: Sequence[Whole], into: Tensor) -> None:
+    """Puts `into` on a version with the value at these offsets; see view().
+
+    Formula: into[i + offsets[0], j + offsets[1]] = value[i, j]
+    Shapes: `value` has as many axes as `into`, and fits into it
+    Example:
+        out = x.clone()
+        pto.assemble(y[:1, :2], [1, 1], out)
+        return out
+    """
     for x in (value, into):
         must_be_traced("assemble", x, "write into an array: out[1:3] = value")
     at = list(a_sequence("assemble", "offsets", offsets))
@@ -295,10 +324,22 @@ def assemble(value: Tensor, offsets: Any, into: Tensor) -> None:
 
 
 def move(value: Tensor, into: Tensor) -> None:
-    """Puts `into` on a version with the value, which broadcasts: into[:] = value."""
+    """Puts `into` on a version with the value, which broadcasts: into[:] = value.
+
+    Formula: into[...] = value
+    Shapes: `value` broadcasts to `into`
+    Example:
+        out = x.clone()
+        pto.move(v, out)
+        return out
+    """
     for x in (value, into):
         must_be_traced("move", x, "write into an array: out[:] = value")
     put(into, ..., value)
 
 
-Tensor.move = lambda into, value: move(value, into)  # the tensor's own: out.move(value)
+def _moved(into: Tensor, value: Tensor) -> None:
+    move(value, into)
+
+
+Tensor.move = _moved  # the tensor's own: out.move(value)

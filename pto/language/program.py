@@ -169,9 +169,9 @@ class Program(Tools):
         """The function that is compiled for such calls."""
         return self.compiled
 
-    def package(self, path: Any, *examples: Any) -> None:
+    def package(self, path: Any, *examples: Any, texts: bool = False) -> None:
         """Saves the program compiled for such calls, to be loaded by pto.load(): package.py."""
-        self.compiled.package(path, *examples)
+        self.compiled.package(path, *examples, texts=texts)
 
     def warm(self, *args: Any, **kwargs: Any) -> "Program":
         """Prepares calls with such arguments without running one."""

@@ -7,7 +7,7 @@
 Thread safety: as a trace.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pto.errors import InvalidType
 from pto.language.casting import CastMode, cast
@@ -15,6 +15,7 @@ from pto.language.dtypes import DType, f32, i8
 from pto.language.dtypes import dtype as element_type
 from pto.language.elementwise import abs, where
 from pto.language.location import fail
+from pto.language.operands import Kind, Operand
 from pto.language.operation import method
 from pto.language.reduce import Axes, _axes, _reduce
 from pto.language.tensor import Tensor
@@ -45,11 +46,14 @@ def _floats(name: str, x: Tensor) -> Tensor:
 
 
 @method("quantize")
-def quantize(x: Tensor, dim: Axes = -1, dtype: Any = i8) -> Quantized:
+def quantize(x: Tensor, dim: Axes = -1, dtype: Kind = i8) -> Quantized:
     """(values, scale): x / scale, rounded to nearest even.
 
     scale is the largest absolute value along `dim`, divided by the largest number of `dtype`; rows
     of zeros have the scale 0.
+
+    Formula: scale = amax(abs(x), dim) / 127; values = round(x / scale)
+    Shapes: any; `values` has that of x, `scale` size 1 along `dim`
     """
     kind = _integer("quantize", dtype)
     wider = _floats("quantize", x)
@@ -60,8 +64,13 @@ def quantize(x: Tensor, dim: Axes = -1, dtype: Any = i8) -> Quantized:
 
 
 @method("quantize_by")
-def quantize_by(x: Tensor, scale: Any, zero_point: Any = 0, dtype: Any = i8) -> Tensor:
-    """x / scale, rounded to nearest even, plus zero_point; beyond the range the nearest end."""
+def quantize_by(x: Tensor, scale: Operand, zero_point: Operand = 0, dtype: Kind = i8) -> Tensor:
+    """x / scale, rounded to nearest even, plus zero_point; beyond the range the nearest end.
+
+    Formula: clip(round(x / scale) + zero_point)
+    Shapes: any; `scale` and `zero_point` broadcast
+    Example: pto.quantize_by(x, 0.5, 3)
+    """
     kind = _integer("quantize_by", dtype)
     ratio = _floats("quantize_by", x) / (wide(scale) if isinstance(scale, Tensor) else scale)
     point = plain_cast(zero_point, ratio.dtype) if isinstance(zero_point, Tensor) else zero_point
@@ -69,8 +78,15 @@ def quantize_by(x: Tensor, scale: Any, zero_point: Any = 0, dtype: Any = i8) -> 
 
 
 @method("dequantize")
-def dequantize(q: Tensor, scale: Any, zero_point: Any = None, dtype: Any = f32) -> Tensor:
-    """scale * (q - zero_point), computed in f32, or f64 where that is asked for."""
+def dequantize(
+    q: Tensor, scale: Operand, zero_point: Operand | None = None, dtype: Kind = f32
+) -> Tensor:
+    """scale * (q - zero_point), computed in f32, or f64 where that is asked for.
+
+    Formula: scale * (q - zero_point)
+    Shapes: any; `scale` and `zero_point` broadcast
+    Example: pto.dequantize(n, 0.5, 3)
+    """
     if not q.dtype.is_integer:
         fail(f"dequantize: the operand is {q.dtype}", "quantised numbers are integers",
              "pass what pto.quantize gave", InvalidType)  # fmt: skip

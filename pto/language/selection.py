@@ -12,12 +12,14 @@ Thread safety: as a trace.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import mul
 from pto.language.location import fail
+from pto.language.operands import Operand
 from pto.language.operation import method, must_be_traced
 from pto.language.shape import normal_axis, same_size
 from pto.language.tensor import Tensor
@@ -91,7 +93,12 @@ def _check_rank(name: str, x: Tensor, index: Tensor) -> None:
 
 @method("gather")
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """out[i, j] = x[index[i, j], j] for dim 0, as torch.gather; other sizes may be x's or less."""
+    """out[i, j] = x[index[i, j], j] for dim 0, as torch.gather; other sizes may be x's or less.
+
+    Formula: y[i, j] = x[i, index[i, j]] for dim 1
+    Shapes: `index` has as many axes as x; the result has its shape
+    Example: pto.gather(x, 1, m)
+    """
     axis = normal_axis(dim, x.ndim, "gather")
     _check_rank("gather", x, _positions("gather", index))
     shape = list(index.shape)
@@ -101,7 +108,12 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @method("take_along_dim")
 def take_along_dim(x: Tensor, index: Tensor, dim: int) -> Tensor:
-    """As gather, but sizes of 1 of the index stretch over x: numpy.take_along_axis."""
+    """As gather, but sizes of 1 of the index stretch over x: numpy.take_along_axis.
+
+    Formula: y[i, j] = x[i, index[i, j]] for dim 1
+    Shapes: as for gather, but sizes of 1 of the index stretch
+    Example: pto.take_along_dim(x, m[:, :1], 1)
+    """
     axis = normal_axis(dim, x.ndim, "take_along_dim")
     _check_rank("take_along_dim", x, _positions("take_along_dim", index))
     return along("gather", axis, x, index)
@@ -109,7 +121,12 @@ def take_along_dim(x: Tensor, index: Tensor, dim: int) -> Tensor:
 
 @method("index_select")
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The rows (or columns, ...) of x at these positions along `dim`."""
+    """The rows (or columns, ...) of x at these positions along `dim`.
+
+    Formula: y[:, k] = x[:, index[k]] for dim 1
+    Shapes: `index` is a vector; its size takes the place of that of `dim`
+    Example: pto.index_select(x, 1, i)
+    """
     axis = normal_axis(dim, x.ndim, "index_select")
     return at_positions(x, axis, _one_axis("index_select", index))
 
@@ -130,8 +147,13 @@ def at_positions(x: Tensor, axis: int, index: Tensor) -> Tensor:
 
 
 @method("flip")
-def flip(x: Tensor, dims: Any) -> Tensor:
-    """x with the elements along these axes in the opposite order."""
+def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
+    """x with the elements along these axes in the opposite order.
+
+    Formula: y[k] = x[size - 1 - k] along each of the axes
+    Shapes: any; the result has the same
+    Example: pto.flip(x, 1)
+    """
     for dim in dims if isinstance(dims, tuple | list) else (dims,):
         axis = normal_axis(dim, x.ndim, "flip")
         positions = Tensor(x.trace, x.trace.here().iota([x.shape[axis]], 0))
@@ -222,23 +244,37 @@ def _reduction(name: str, reduce: str | None) -> str:
 
 
 @method("scatter")
-def scatter(x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None = None) -> Tensor:
+def scatter(x: Tensor, dim: int, index: Tensor, src: Operand, reduce: str | None = None) -> Tensor:
     """x with out[index[i, j], j] = src[i, j] for dim 0, as torch.scatter; src may be a number.
 
     reduce="add" adds to what is there, in row-major order.
+
+    Formula: y = x; y[i, index[i, j]] = src[i, j] for dim 1
+    Shapes: `index` has as many axes as x, `src` broadcasts to it; the result has that of x
+    Example: pto.scatter(x, 1, m, y)
     """
     return _scattered(_reduction("scatter", reduce), x, dim, index, src)
 
 
 @method("scatter_add")
-def scatter_add(x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
-    """scatter(x, dim, index, src, reduce="add")."""
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Operand) -> Tensor:
+    """scatter(x, dim, index, src, reduce="add").
+
+    Formula: y = x; y[i, index[i, j]] += src[i, j] for dim 1
+    Shapes: `index` has as many axes as x, `src` broadcasts to it; the result has that of x
+    Example: pto.scatter_add(x, 1, m, y)
+    """
     return _scattered("scatter_add", x, dim, index, src)
 
 
 @method("index_add")
 def index_add(x: Tensor, dim: int, index: Tensor, src: Tensor, alpha: float = 1) -> Tensor:
-    """x with alpha * src added to its rows (or columns, ...) at these positions along `dim`."""
+    """x with alpha * src added to its rows (or columns, ...) at these positions along `dim`.
+
+    Formula: y = x; y[index[k]] += alpha * src[k] for dim 0
+    Shapes: `index` is a vector with an element for each row of `src`; the result has that of x
+    Example: pto.index_add(x, 0, i, y)
+    """
     axis = normal_axis(dim, x.ndim, "index_add")
     _one_axis("index_add", index)
     given = src if isinstance(alpha, int | float) and alpha == 1 else mul(src, alpha)
@@ -253,6 +289,10 @@ def scatter_update(x: Tensor, index: Tensor, src: Tensor) -> Tensor:
 
     A row is what src has behind the axes of the index; the rows of x are counted over all axes in
     front of such a row. A position of -1 writes nothing.
+
+    Formula: y = x; y[index[k]] = src[k]
+    Shapes: `src` has the axes of `index`, then those of a row; the result has that of x
+    Example: pto.scatter_update(x, i, y)
     """
     (x, src), behind = joined("scatter_update", x, src), src.ndim - _positions("", index).ndim
     ahead = x.ndim - behind

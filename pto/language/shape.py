@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from pto import _core
 from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
+from pto.language.operands import Axes, Shape, Whole
 from pto.language.operation import a_sequence, method, must_be_traced, operation
 from pto.language.symbol import simplified
 from pto.language.tensor import ShortPart, Tensor
@@ -68,20 +69,35 @@ def _shaped(x: Tensor, shape: Sequence) -> Tensor:
 
 @method("size")
 def size_along(x: Tensor, dim: int | None = None) -> Any:
-    """The shape, or the size along `dim`."""
+    """The shape, or the size along `dim`.
+
+    Formula: x.shape[dim]
+    Shapes: any with an axis `dim`
+    Example: pto.full([1], x.size(1))
+    """
     return x.shape if dim is None else x.shape[normal_axis(dim, x.ndim, "size")]
 
 
 @method("unsqueeze")
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """x with a new axis of size 1 before axis `dim`."""
+    """x with a new axis of size 1 before axis `dim`.
+
+    Formula: y[0] = x for dim 0
+    Shapes: the result has an axis of size 1 more, in front of axis `dim`
+    Example: pto.unsqueeze(x, 0)
+    """
     at = normal_axis(dim, x.ndim + 1, "unsqueeze")
     return _shaped(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
 @method("squeeze")
-def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
-    """x without these axes, or all axes, of size 1; other sizes stay, as in PyTorch."""
+def squeeze(x: Tensor, dim: Axes = None) -> Tensor:
+    """x without these axes, or all axes, of size 1; other sizes stay, as in PyTorch.
+
+    Formula: y = x[0] for dim 0
+    Shapes: the result lacks axes of size 1
+    Example: pto.squeeze(x[:1], 0)
+    """
     dims = range(x.ndim) if dim is None else dim if isinstance(dim, tuple | list) else (dim,)
     gone = {normal_axis(axis, x.ndim, "squeeze") for axis in dims}
     keep = [n for axis, n in enumerate(x.shape) if axis not in gone or not same_size(n, 1)]
@@ -89,12 +105,18 @@ def squeeze(x: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 
 
 @method()
-def reshape(x: Tensor, *shape: object, inplace: bool = False, valid_shape: Any = None) -> Tensor:
+def reshape(
+    x: Tensor, *shape: Shape, inplace: bool = False, valid_shape: Sequence[Whole] | None = None
+) -> Tensor:
     """x with other sizes, the same number of elements in order; -1 stands for what is left over.
 
     A reshape moves no data, unless it regroups the elements of a tensor with gaps. `valid_shape` is
     the shape of the part at the front that is wanted. `inplace` says that x is not used any more;
     the compiler sees that itself.
+
+    Formula: y.reshape(-1)[k] = x.reshape(-1)[k]
+    Shapes: the result has `shape`, with as many elements as x
+    Example: pto.reshape(x, 3, -1)
     """
     found = _reshaped(x, shape)
     if valid_shape is None:
@@ -143,7 +165,11 @@ def _does_not_become(x: Tensor, sizes: list) -> NoReturn:
 
 @method("flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """x with the axes from `start_dim` to `end_dim` as one."""
+    """x with the axes from `start_dim` to `end_dim` as one.
+
+    Formula: y[i * x.shape[1] + j] = x[i, j]
+    Shapes: axes from `start_dim` to `end_dim` become one, of the product of their sizes
+    """
     if not x.ndim:
         return _shaped(x, [1])
     first = normal_axis(start_dim, x.ndim, "flatten")
@@ -158,13 +184,21 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @method("clone")
 def clone(x: Tensor) -> Tensor:
-    """x as a tensor of its own: what is written into one of the two does not change the other."""
+    """x as a tensor of its own: what is written into one of the two does not change the other.
+
+    Formula: x
+    """
     return Tensor(x.trace, x.value, weak=x.weak)
 
 
 @operation
-def expand_clone(x: Tensor, shape: Any) -> Tensor:
-    """x repeated up to `shape`, where -1 keeps a size, as a tensor of its own."""
+def expand_clone(x: Tensor, shape: Sequence[Whole]) -> Tensor:
+    """x repeated up to `shape`, where -1 keeps a size, as a tensor of its own.
+
+    Formula: y[i, j] = x[j] for a vector x
+    Shapes: the result has `shape`, to which x broadcasts
+    Example: pto.expand_clone(v, [2, -1])
+    """
     sizes = list(a_sequence("expand_clone", "the shape", shape))
     for place in range(1, min(len(sizes), x.ndim) + 1):
         if same_size(sizes[-place], -1):
@@ -173,8 +207,13 @@ def expand_clone(x: Tensor, shape: Any) -> Tensor:
 
 
 @method("broadcast_to", "expand")
-def broadcast_to(x: Tensor, *shape: object) -> Tensor:
-    """x repeated along axes of size 1, and along new leading ones, up to `shape`."""
+def broadcast_to(x: Tensor, *shape: Shape) -> Tensor:
+    """x repeated along axes of size 1, and along new leading ones, up to `shape`.
+
+    Formula: y[i, j] = x[j] for a vector x
+    Shapes: the result has `shape`, to which x broadcasts
+    Example: pto.broadcast_to(v, 2, 3)
+    """
     sizes = tuple(_sizes("broadcast_to", shape))
     if any(isinstance(size, int) and size < 0 for size in sizes):
         fail(f"broadcast_to: {list(x.shape)} repeated up to {list(sizes)}",
@@ -184,13 +223,23 @@ def broadcast_to(x: Tensor, *shape: object) -> Tensor:
 
 @method("expand_as")
 def broadcast_like(x: Tensor, like: Tensor) -> Tensor:
-    """x repeated up to the shape of `like`."""
+    """x repeated up to the shape of `like`.
+
+    Formula: broadcast_to(x, like.shape)
+    Shapes: the result has that of `like`, to which x broadcasts
+    Example: pto.broadcast_like(v, x)
+    """
     return broadcast_to(x, like.shape)
 
 
 @method("transpose")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """x with two axes exchanged."""
+    """x with two axes exchanged.
+
+    Formula: y[j, i] = x[i, j]
+    Shapes: the sizes of two axes change places
+    Example: pto.transpose(x, 0, 1)
+    """
     a, b = normal_axis(dim0, x.ndim, "transpose"), normal_axis(dim1, x.ndim, "transpose")
     axes = list(range(x.ndim))
     axes[a], axes[b] = axes[b], axes[a]
@@ -198,15 +247,25 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 @method("permute")
-def permute(x: Tensor, axes: tuple[int, ...] | list[int]) -> Tensor:
-    """x with its axes in another order: axis i of the result is axis axes[i] of x."""
+def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """x with its axes in another order: axis i of the result is axis axes[i] of x.
+
+    Formula: y[j, i] = x[i, j] for the axes (1, 0)
+    Shapes: size k of the result is size `axes[k]` of x
+    Example: pto.permute(x, (1, 0))
+    """
     chosen = a_sequence("permute", "the axes", axes)
     order = [normal_axis(axis, x.ndim, "permute") for axis in chosen]
     return Tensor(x.trace, x.trace.here().transpose(x.value, order))
 
 
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """The tensors one behind the other along an axis; the other sizes are equal."""
+    """The tensors one behind the other along an axis; the other sizes are equal.
+
+    Formula: y = the elements of the first, then those of the next, along dim
+    Shapes: sizes along `dim` add up, the others are equal
+    Example: pto.concat([x, y], 1)
+    """
     for x in (given := a_sequence("concat", "the tensors", tensors)) or [None]:
         must_be_traced("concat", x, "pass a list of tensors; join arrays with NumPy or torch")
     first = given[0]

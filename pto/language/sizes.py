@@ -165,7 +165,7 @@ def _hash(n: Dim) -> int:
     from pto.language.trace import is_tracing  # it imports this file
 
     if is_tracing():
-        refuse_key(n, only_in=True)  # equal sizes are one key of a dict
+        refuse_key(n, may_be_kept=True)  # equal sizes are one key of a dict
     return hash(str(n))
 
 

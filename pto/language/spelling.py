@@ -26,18 +26,34 @@ from pto.language.trace import current
 
 @method()
 def row_max_single(x: Tensor) -> Tensor:
-    """The largest element of each row, along the last axis, which stays with size 1."""
+    """The largest element of each row, along the last axis, which stays with size 1.
+
+    Formula: amax(x, -1, keepdim=True)
+    Shapes: the last axis has size 1 in the result
+    """
     return amax(x, -1, keepdim=True)
 
 
 @method()
 def row_sum_single(x: Tensor) -> Tensor:
-    """The sum of each row, along the last axis, which stays with size 1."""
+    """The sum of each row, along the last axis, which stays with size 1.
+
+    Formula: sum(x, -1, keepdim=True)
+    Shapes: the last axis has size 1 in the result
+    """
     return sum(x, -1, keepdim=True)
 
 
 def function(name: str, *tensors: Any) -> contextlib.AbstractContextManager[None]:
-    """A named part of a program: its inputs, and its outputs, which the lines inside write."""
+    """A named part of a program: its inputs, and its outputs, which the lines inside write.
+
+    Shapes: those of the lines inside
+    Example:
+        out = x.clone()
+        with pto.function("LARGER", [x, y], [out]):
+            out[:] = pto.maximum(x, y)
+        return out
+    """
     trace = current("function")
     if not isinstance(name, str) or not name:
         fail(f"function: the name is {describe(name)}", "it names a part of the program",
@@ -71,7 +87,10 @@ def _version(x: Tensor) -> tuple:
 
 
 def device_synchronize() -> None:
-    """Waits for work on npu tensors; calls with other arrays have ended when they return."""
+    """Waits for work on npu tensors; calls with other arrays have ended when they return.
+
+    Example: pto.device_synchronize()
+    """
     npu = getattr(sys.modules.get("torch"), "npu", None)
     if npu is not None:
         npu.synchronize()

@@ -63,11 +63,11 @@ class PerSize(Tools):
     def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
         return self.of(*args, **kwargs).plain(args, kwargs)
 
-    def package(self, path: Any, *examples: Any) -> None:
+    def package(self, path: Any, *examples: Any, texts: bool = False) -> None:
         """Saves the function compiled for such calls, which have equal STATIC sizes."""
         from pto.language.package import calls_of  # seldom needed
 
-        self.jit_of(calls_of(self.__name__, examples)).package(path, *examples)
+        self.jit_of(calls_of(self.__name__, examples)).package(path, *examples, texts=texts)
 
     def jit_of(self, calls: list[tuple[tuple, dict]]) -> Any:
         """The function that is compiled for such calls."""

@@ -50,7 +50,7 @@ def step_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
         steps = found.trace.steps
         leaves = [_for_library(steps.value(x), arrays[0]) for x in found.outputs]
     except Exception as error:
-        if (known := told(error, jit.__wrapped__.__code__)) is None:
+        if (known := told(error, jit.__wrapped__.__code__, in_steps=True)) is None:
             raise
         raise without_our_frames(known) from error.__cause__
     found.trace.open = False

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from pto import _core
 from pto.errors import Error, InvalidType, TracedCondition
 from pto.language.location import fail
-from pto.language.misuse import formatted, refuse_key
+from pto.language.misuse import formatted, not_here, refuse_key
 from pto.language.tensor import Tensor
 from pto.language.trace import current
 
@@ -53,7 +53,7 @@ class SymbolicScalar:
             return bool(self.value)
         return fail(
             "a condition (if, while, and, or, not) on a symbolic scalar",
-            "the function is compiled once for all values, so none is known while it is traced",
+            not_here(current("a condition").steps is not None),
             "write `if` in a def under @pto.jit; pto.where and pto.cond choose values",
             TracedCondition,
         )

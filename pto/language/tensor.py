@@ -5,6 +5,8 @@
 
 Its operators and methods are the functions of this folder, which register themselves with `@method`
 (operation.py). An operation that would need data (`if x > 0`, `float(x)`) is an error with the fix.
+A call in steps (stepping.py) has values: `numpy.asarray(x)`, `x.numpy()`, `x.item()`, `x.tolist()`,
+`repr` and formats show them. Conditions and numbers stay errors: compiled they could not steer.
 
 A Tensor is a handle on a version of a value: `x[i] = y` puts it on the next version. In the body
 of a loop a tensor from outside stands for an input of the body: scope.py.
@@ -17,7 +19,7 @@ from pto.errors import Error, InvalidType, TracedCondition, UnknownAttribute, ne
 from pto.language.annotations import TensorType
 from pto.language.dtypes import DType, dtype
 from pto.language.location import fail, user_line
-from pto.language.misuse import formatted, refuse_key
+from pto.language.misuse import formatted, not_here, refuse_key
 
 if TYPE_CHECKING:
     from pto.language.trace import Trace
@@ -76,13 +78,18 @@ class Tensor:
 
     def __repr__(self) -> str:
         kind = f"{self._dtype}[{', '.join(map(str, self._shape))}]"
-        if (
-            self.trace.is_stepping and self.trace.open and self.scope is self.trace.scope
-        ):  # it has its values: stepping.py
+        if self._has_values():
             return f"<{kind} {self.trace.steps.value(self)}>"
         return f"<traced {kind}>"
 
+    def _has_values(self) -> bool:
+        """Says whether its elements are known: in steps, and not in a body that is looked over."""
+        trace = self.trace
+        return trace.open and trace.is_stepping and self.scope is trace.scope
+
     def __format__(self, form: str) -> str:
+        if form and not self._shape and self._has_values():
+            return format(self.trace.steps.value(self).item(), form)
         return formatted(self, repr(self), form)
 
     def __hash__(self) -> int:
@@ -91,13 +98,16 @@ class Tensor:
         return id(self)
 
     def __len__(self) -> int:
-        return _no_data("len()", "use x.shape[0]")
+        return _no_data(self, "len()", "use x.shape[0]")
 
     def __iter__(self) -> NoReturn:
-        _no_data("iteration", "use operations on whole tensors, or range() over a known number")
+        _no_data(
+            self, "iteration", "use operations on whole tensors, or range() over a known number"
+        )
 
     def __bool__(self) -> bool:
         return _no_data(
+            self,
             "a condition (if, while, and, or, not, in)",
             "choose element by element with pto.where(condition, a, b); combine conditions with "
             "& | ~; make what steers the program a parameter of the function",
@@ -106,17 +116,43 @@ class Tensor:
 
     def _number(self) -> NoReturn:
         _no_data(
+            self,
             "conversion to a Python number (range, an index of a list, int(), math.sqrt())",
             "keep it a tensor: numbers and tensors combine; count with pto.loop(n); look numbers "
             "up in a tensor instead of a list; compute with pto.sqrt(x)",
         )
 
-    __int__ = __float__ = __index__ = __complex__ = item = tolist = _number
+    __int__ = __float__ = __index__ = __complex__ = _number
 
-    def _array(self, *_: object, **__: object) -> NoReturn:
-        _no_data("conversion to an array", "use the functions of pto on it: pto.exp(x)")
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
 
-    __array__ = __dlpack__ = numpy = _array
+    def __dlpack__(self, *_: object, **__: object) -> NoReturn:
+        _no_data(self, "conversion to an array", "use the functions of pto on it: pto.exp(x)")
+
+    def numpy(self) -> Any:
+        """A NumPy array of the values, to look at in steps; an error where they are not known."""
+        if self._has_values():
+            return self.trace.steps.value(self)
+        return _no_data(
+            self, "conversion to an array", "use the functions of pto on it: pto.exp(x)"
+        )
+
+    def tolist(self) -> Any:
+        """The values as lists of Python's numbers, to look at in steps."""
+        return self.numpy().tolist() if self._has_values() else self._number()
+
+    def item(self) -> Any:
+        """The value of one element as Python's number, to look at in steps."""
+        if not self._has_values():
+            self._number()
+        found = self.numpy()
+        if found.size == 1:
+            return found.item()
+        return fail(
+            f"item() of {found.size} elements", "it is the value of one", "take one: x[0].item()"
+        )
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -128,9 +164,13 @@ class Tensor:
         )
 
     @classmethod
-    def __torch_function__(cls, function: Callable, *_: object) -> NoReturn:
+    def __torch_function__(
+        cls, function: Callable, _: object, args: tuple, kwargs: dict | None = None
+    ) -> NoReturn:
         name = getattr(function, "__name__", "function")
-        _no_data(f"torch.{name}()", f"inside a traced function use pto.{name}, if pto has it")
+        given = (*args, *(kwargs or {}).values())
+        x = next((one for one in given if isinstance(one, Tensor)), None)
+        _no_data(x, f"torch.{name}()", f"inside a traced function use pto.{name}, if pto has it")
 
 
 class ShortPart(Tensor):
@@ -160,10 +200,17 @@ def other_name(name: str) -> str:
     return ""
 
 
-def _no_data(use: str, fix: str, kind: type[Error] = InvalidType) -> NoReturn:
+def _no_data(x: Tensor | None, use: str, fix: str, kind: type[Error] = InvalidType) -> NoReturn:
+    if x is not None:
+        x.trace.check_open()
+    if x is None or x.trace.steps is None:
+        fail(f"{use} on a traced tensor", not_here(False), fix, kind)
+    if x.trace.is_stepping:
+        fix += "; to look at it: numpy.asarray(x), x.item()"
+        fail(f"{use} on a traced tensor", not_here(True), fix, kind)
     fail(
-        f"{use} on a traced tensor",
-        "the function is compiled once for all values, so none is known while it is traced",
-        fix,
+        f"{use} on a traced tensor in the body of a loop or branch",
+        "the body is looked over before it runs, to learn its types, and has no values then",
+        fix + "; to look at it: pto.print(x)",
         kind,
     )

@@ -141,6 +141,11 @@ def set_vec_tile_shapes(*dims: int, for_any_rank: bool = False) -> None:
     """The tile in which element-wise operations and reductions behind this line are computed.
 
     `for_any_rank` lets operations of another rank be among them, which it then says nothing of.
+
+    Shapes: a size for each axis of what is computed
+    Example:
+        pto.set_vec_tile_shapes(1, 3)
+        return pto.maximum(x, y)
     """
     name = "set_vec_tile_shapes"
     if not isinstance(for_any_rank, bool):
@@ -151,13 +156,25 @@ def set_vec_tile_shapes(*dims: int, for_any_rank: bool = False) -> None:
 
 
 def get_vec_tile_shapes() -> list[int]:
-    """The sizes of set_vec_tile_shapes(); none where it was not called."""
+    """The sizes of set_vec_tile_shapes(); none where it was not called.
+
+    Shapes: a list of sizes
+    Example:
+        pto.set_vec_tile_shapes(1, 3)
+        return pto.full([1], pto.get_vec_tile_shapes()[1])
+    """
     hint = of(current("get_vec_tile_shapes")).now.get("vec_tile")
     return [*hint.numbers] if hint else []
 
 
 def set_cube_tile_shapes(m: Any, k: Any, n: Any, *_: Any) -> None:
-    """The tiles of products behind this line: sizes along m, k and n, a list for each."""
+    """The tiles of products behind this line: sizes along m, k and n, a list for each.
+
+    Shapes: sizes along m, k and n
+    Example:
+        pto.set_cube_tile_shapes([2], [3], [2])
+        return pto.matmul(x, w)
+    """
     name = "set_cube_tile_shapes"
     of(current(name)).set(**_cube(name, (m, k, n)))
 
@@ -169,13 +186,25 @@ def _cube(name: str, sizes: tuple) -> dict[str, Hint]:
 
 
 def get_cube_tile_shapes() -> list[list[int]]:
-    """The lists of set_cube_tile_shapes(): [m, k, n]; none where it was not called."""
+    """The lists of set_cube_tile_shapes(): [m, k, n]; none where it was not called.
+
+    Shapes: three lists of sizes
+    Example:
+        pto.set_cube_tile_shapes([2], [3], [4])
+        return pto.full([1], pto.get_cube_tile_shapes()[2][0])
+    """
     now = of(current("get_cube_tile_shapes")).now
     return [[*now[name].numbers] for name in ("cube_m", "cube_k", "cube_n") if name in now]
 
 
 def set_semantic_label(label: str) -> None:
-    """A name for the operations behind this line, in texts and traces."""
+    """A name for the operations behind this line, in texts and traces.
+
+    Shapes: those of the lines behind it
+    Example:
+        pto.set_semantic_label("larger")
+        return pto.maximum(x, y)
+    """
     trace = current("set_semantic_label")
     of(trace).set(label=Hint(text=_text("set_semantic_label", label)))
 
@@ -191,6 +220,12 @@ def options(**given: Any) -> contextlib.AbstractContextManager[None]:
     """Settings of the compiler for the lines inside; an unknown one is warned of once.
 
     Tiles and labels are among them; those that lines inside set end with the block, too.
+
+    Shapes: those of the lines inside
+    Example:
+        with pto.options(merge=2):
+            z = pto.maximum(x, y)
+        return z
     """
     return of(current("options")).scope(**_changes(given))
 
@@ -251,7 +286,14 @@ def _option(name: str, value: Any) -> Hint:
 
 
 def leaf(name: str) -> contextlib.AbstractContextManager[None]:
-    """The operations inside are computed by kernels of their own, one where their loops allow."""
+    """The operations inside are computed by kernels of their own, one where their loops allow.
+
+    Shapes: those of the lines inside
+    Example:
+        with pto.leaf("larger"):
+            z = pto.maximum(x, y)
+        return z
+    """
     hints = of(current("leaf"))
     hints.calls += 1
     named, call = Hint(text=_text("leaf", name)), Hint((hints.calls,))
@@ -259,7 +301,14 @@ def leaf(name: str) -> contextlib.AbstractContextManager[None]:
 
 
 def cut() -> None:
-    """No kernel holds operations in front of this line and operations behind it."""
+    """No kernel holds operations in front of this line and operations behind it.
+
+    Shapes: those of the lines around it
+    Example:
+        z = pto.maximum(x, y)
+        pto.cut()
+        return pto.minimum(z, y)
+    """
     hints = of(current("cut"))
     hints.calls += 1
     hints.set(cut=Hint((hints.calls,)))

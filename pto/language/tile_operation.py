@@ -218,10 +218,17 @@ class TileFunction(Protocol):
 def tile_op(
     schema: str, *, oracle: Callable | None = None, grad: Callable | None = None
 ) -> Callable[[Any], TileFunction]:
-    """Decorates a class or a function that defines a tile operation; see the head of this file.
+    """Decorates a class or a function that defines an operation of elements: docs/language.md.
 
     `oracle` and `grad` are those of a function. Raises InvalidType and InvalidValue for a schema,
     a body or an oracle that does not fit, and for a name that exists.
+
+    Example:
+        @pto.tile_op("cubed(Tensor x) -> Tensor", oracle=lambda x: x**3)
+        def cubed(x):
+            return x * x * x
+
+        print(cubed(y))
     """
     if not isinstance(schema, str):
         raise InvalidType(f"tile_op: the schema is {describe(schema)}",

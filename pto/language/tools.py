@@ -25,6 +25,11 @@ class Tools:
     def plain(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
         raise NotImplementedError
 
+    def _repr_html_(self) -> str:
+        from pto.language.shown import function_cell
+
+        return function_cell(self)
+
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """The graph of a call with these arguments. With a path in front of them, "t.json", it runs
         the call, writes there what ran when for Perfetto, and returns the call's result."""

@@ -37,7 +37,12 @@ def cast(x: Tensor, kind: object) -> Tensor:
 
 @method("float")
 def to_f32(x: Tensor) -> Tensor:
-    """x as f32."""
+    """x as f32.
+
+    Formula: cast(x, pto.f32)
+    Shapes: any; the result has the same
+    Example: n.float()
+    """
     return cast(x, f32)
 
 

@@ -54,6 +54,9 @@ OF_SYMBOLS = {
                            "", ""),
     "in a list": ("y = {} in [3, 4]", TypeError, "a condition (if|was compared with 3", "", ""),
     "key of a dict": ("y = {{3: 1}}[{}]", TypeError, "a key of a dict|no key", "", "table[n]"),
+    "get of a dict": ("y = {{3: 1}}.get({}, 2)", TypeError, "a key of a dict", "would ever be",
+                      "table[n]"),
+    "pop of a dict": ("y = {{3: 1}}.pop({}, 2)", TypeError, "a key of a dict", "", ""),
     "math.sqrt": ("y = math.sqrt({})", TypeError, "a real number|math.sqrt()", "", ""),
     "numpy.sqrt": ("y = np.sqrt({})", TypeError, "does not support ufuncs", "only operations of",
                    "pto.sqrt"),
@@ -79,8 +82,8 @@ OF_TENSORS = {
     "call of a tensor": ("out[0] = x(0)", TypeError, "not callable", "", "x[i]"),
     "memo of a number": ("@functools.cache\ndef twice(n):\n    return n * 2\ny = twice(r[0])  #!",
                          TypeError, "a key of a dict", "", ""),
-    "number that a dict lacks": ("y = {3: 1}.get(r[0], 2)", TypeError, "a key of a dict", "",
-                                 "table[n]"),
+    "shape that a dict lacks": ("y = {(3, 4): 1}.get(x.shape)", TypeError, "a key of a dict", "",
+                                ""),
     "tensor in a set": ("y = x in {1, 2}", TypeError, "a member of a set", "", ""),
     "mistake in a loop": ("for i in pto.loop(3):\n    out[i] = x[i] * math.exp(i)  #!", TypeError,
                           "to a Python number", "", ""),
@@ -166,6 +169,9 @@ FINE = {
                       lambda x, r: 0 * x[0] + 1),
     "branches 20 deep": (nested(20, ["if r[0] > 1 - ?:"]), lambda x, r: 0 * x[0] + 1),
     "1400 operations one after the other": (MANY, lambda x, r: many(x)[0]),
+    "a dict that is written": ("n, m = x.shape\nmemo = {n: 1}\nmemo[m] = 2\nmemo[n] += 4\n"
+                        "out[0] = memo[n] + len({n, m, n}) * pto.ones([4])",
+                        lambda x, r: 0 * x[0] + 7),
     "a negative count": ("out[0] = 1\nfor i in pto.loop(r[1] - 5):\n    out[0] = 2\n"
                          "for i in pto.loop(-3):\n    out[0] = 3", lambda x, r: 0 * x[0] + 1),
     "bounds far apart": ("n = 0\nfor i in pto.loop(-(2**63), 2**63 - 1, 2**62):\n    n = n + 1\n"
