@@ -17,7 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from pto.errors import Error, Failure, InvalidValue
 from pto.language import prebuilt
 from pto.language.call_texts import expanded, runs_of
 from pto.language.library import targets_of
+from pto.side_by_side import side_by_side
 
 LIST = Path(ops.__file__).parent / "library.txt"
 MOST_KERNELS, MOST_BYTES = 300, 15_000_000
@@ -44,8 +45,10 @@ def build(arguments: argparse.Namespace) -> str:
         raise _too_many(f"{path} names {len(calls)} calls for {len(targets)} targets")
     about = {"target": ",".join(targets), "calls": calls, **prebuilt.contents()}
     wheel = Wheel(arguments.into, about) if arguments.into else None
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
-        codes = prebuilt.build(runs_of(calls, [ops]), targets, pool.map)
+    codes = prebuilt.build(
+        runs_of(calls, [ops]), targets,
+        lambda run, every: side_by_side([partial(run, one) for one in every]),
+    )  # fmt: skip
     if len(codes) > MOST_KERNELS:
         raise _too_many(f"{path} makes {len(codes)} kernels")
     content = prebuilt.content_of(codes, about)
