@@ -67,7 +67,7 @@ SUBJECTS = {
     ),
     "test_bench_command": ("bench", "isa", "launch", "operators", "ops", "adapters"),
     "test_studio*": ("language", "tasks", "studio"),
-    "test_dev|test_changelog|test_site|test_tidy|test_laws|test_choose|test_children": (),
+    "test_dev|test_changelog|test_site*|test_tidy|test_laws|test_choose|test_children": (),
 }
 EVERYWHERE = {"bindings", "errors", "__init__.py", "config.py"}  # what every Python test uses
 

@@ -49,8 +49,8 @@ def _by_tokens(x: Tensor, tokens: Any) -> Tensor:
 def causal(q, keys, values, table, lengths, scale):
     """(result [b, s, heads, d], log_sums [b, s, heads]); blocks of queries go side by side."""
     (b, s, heads, d), (_, page, of_keys, _) = q.shape, keys.shape
-    width, some = min(s, QUERIES), max(1, BLOCK // page)
-    blocks = (s + width - 1) // max(width, 1)
+    width, some = max(1, min(s, QUERIES)), max(1, BLOCK // page)
+    blocks = (s + width - 1) // width
     made = zeros([b * blocks, width, heads, d], q.dtype)
     sums = full([b * blocks, width, heads], -math.inf)
     for t in loop(b * blocks):
