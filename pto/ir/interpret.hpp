@@ -15,7 +15,6 @@
 // Thread safety: pure functions.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,10 +27,10 @@ namespace pto {
 // Limits of an interpretation, since a graph may come from anywhere, and one line of it may ask for
 // all memory of the machine or run for ever.
 struct InterpretLimits {
-  int64_t operations = int64_t{1} << 33;   // elements computed, and products of a matmul
-  int64_t elements = int64_t{1} << 29;     // in all values at one time, 8 bytes each
-  int64_t rounds = int64_t{1} << 18;       // of all loops that run until their values end them
-  std::function<bool()> interrupted = {};  // polled now and then; true ends it with an Error
+  int64_t operations = int64_t{1} << 33;  // elements computed, and products of a matmul
+  int64_t elements = int64_t{1} << 29;    // in all values at one time, 8 bytes each
+  int64_t rounds = int64_t{1} << 18;      // of all loops that run until their values end them
+  bool (*interrupted)() = nullptr;        // polled now and then; true ends it with an Error
 };
 
 // Throws pto::Error: a graph that breaks a rule of verify(), number, dtypes, ranks and sizes of the

@@ -167,6 +167,17 @@ TEST(Interpret, multiplies_batches_on_the_right) {
       ElementsAre(21, 43));
 }
 
+TEST(Interpret, ends_inside_of_an_operation_when_it_is_interrupted) {
+  const Graph graph =
+      parse("graph g(%x: f32[s0]) -> (f32[s0]) { %0 = exp(%x) : f32[s0] return %0 }");
+  const std::vector<Array> inputs{Array(DType::F32, {(1 << 20) + 1})};
+  InterpretLimits limits;
+  limits.interrupted = [] { return true; };
+  EXPECT_THROW(interpret(graph, inputs, limits), Error);
+  limits.interrupted = [] { return false; };
+  EXPECT_EQ(interpret(graph, inputs, limits)[0].reals.back(), 1);
+}
+
 constexpr const char* kFibonacci =
     "graph g(%n: i64[]) -> (i64[], i64[]) {\n"
     "  %0 = constant {value=0} : i64[]\n  %1 = constant {value=1} : i64[]\n"

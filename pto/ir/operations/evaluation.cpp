@@ -41,7 +41,7 @@ void Budget::work(int64_t operations) {
 
 void Budget::ask() {
   unpolled_ = 0;
-  if (limits_.interrupted && limits_.interrupted())
+  if (limits_.interrupted != nullptr && limits_.interrupted())
     fail({"the interpreter was interrupted", "its host has asked it to end", "call it again"},
          ErrorKind::Runtime);
 }
