@@ -10,6 +10,9 @@ import functools
 from collections.abc import Callable
 from types import ModuleType
 
+NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX",
+         "onnxruntime": "ONNX Runtime", "mindspore": "MindSpore"}  # fmt: skip
+
 _load: Callable[[str], ModuleType] | None = None
 
 

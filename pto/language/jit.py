@@ -30,6 +30,7 @@ from pto.language import adapters, arguments
 from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
 from pto.language.call_types import Parameters, TypedCall
+from pto.language.callable_cells import call_text
 from pto.language.captures import Places, captured
 from pto.language.location import describe, fail, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
@@ -37,7 +38,6 @@ from pto.language.misuse import told
 from pto.language.operation import compile_with, names_of
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
-from pto.language.shown import call_text
 from pto.language.static_sizes import PerSize
 from pto.language.stepping import NeedsSteps, warn_of_steps
 from pto.language.tile_hints import inside

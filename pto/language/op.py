@@ -259,7 +259,7 @@ class Operator(Signature, _core.Callable):
         return f"<operator {self.schema}>"
 
     def _repr_html_(self) -> str:
-        from pto.language.shown import operator_cell
+        from pto.language.callable_cells import operator_cell
 
         return operator_cell(self)
 

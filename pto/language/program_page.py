@@ -102,12 +102,12 @@ def trace_of(found: "Recorded", report: "ProgramReport") -> dict[str, Any]:
             }
             for one in report.statements
         ],
-        "rates": _rates(found, report),
+        "rates": rates(found, report),
     }
     return trace
 
 
-def _rates(found: "Recorded", report: "ProgramReport") -> dict[str, float]:
+def rates(found: "Recorded", report: "ProgramReport") -> dict[str, float]:
     """The roofs: no statement's own roofline is above those in a cache."""
     threads = found.threads
     sizes = [_FAR, *(one.bytes for one in report.statements if one.bytes)]

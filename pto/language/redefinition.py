@@ -23,10 +23,9 @@ from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidValue
+from pto.language import adapters
 
 times_replaced: Counter[int] = Counter()  # by index; who keeps shapes keeps this beside them
-_FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow",
-               "onnxruntime": "ONNX Runtime", "mindspore": "MindSpore"}  # fmt: skip
 
 
 def replaced(new: Any, old: Any) -> Any:
@@ -44,7 +43,9 @@ def replaced(new: Any, old: Any) -> Any:
         for before, now in zip(chain(old), chain(new), strict=False)
         for fact, pair in _differences(before, now).items()
     ]
-    holders = [name for part, name in _FRAMEWORKS.items() if f"pto.adapters.{part}" in sys.modules]
+    holders = [
+        name for part, name in adapters.NAMES.items() if f"pto.adapters.{part}" in sys.modules
+    ]
     if found and holders:
         name, fact, first, second = found[0]
         raise InvalidValue(

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pto.cells import ShownAsText, table
-from pto.language.program_page import _rates
+from pto.language.program_page import rates
+from pto.units import count_text
 
 if TYPE_CHECKING:
     from pto.language.recording import Recorded
@@ -51,7 +52,7 @@ class Point:
     @property
     def row(self) -> tuple[str, ...]:
         share = "" if self.share is None else f"{self.share:.0%}"
-        return (self.title, f"{self.intensity:.3g}", f"{short(self.rate)}", share,
+        return (self.title, f"{self.intensity:.3g}", count_text(self.rate), share,
                 ", ".join(self.lines))  # fmt: skip
 
 
@@ -65,9 +66,11 @@ class Roofline(ShownAsText):
     HEADS = ("statement", "operations a byte", "a second", "of its roofline", "line")
 
     def __str__(self) -> str:
-        head = (f"{self.name}: at most {short(self.rates.operations)} operations a second, "
-                f"{short(self.rates.bytes)} bytes of memory, {short(self.rates.near_bytes)} of a "
-                "cache")  # fmt: skip
+        peak, far, near = map(
+            count_text, (self.rates.operations, self.rates.bytes, self.rates.near_bytes)
+        )
+        head = (f"{self.name}: at most {peak} operations a second, {far} bytes of memory, "
+                f"{near} of a cache")  # fmt: skip
         rows = [self.HEADS, *(one.row for one in self.points)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.HEADS))]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -90,15 +93,7 @@ def roofline(report: "ProgramReport", found: "Recorded") -> Roofline:
         for one in report.statements
         if one.bytes and one.operations and one.calls and one.total_s > 0
     ]  # fmt: skip
-    return Roofline(report.name, tuple(points), Rates(**_rates(found, report)))
-
-
-def short(number: float) -> str:
-    """Three digits with k, M, G, T: "12.5 G"."""
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.3g}"
+    return Roofline(report.name, tuple(points), Rates(**rates(found, report)))
 
 
 class _Plot:
@@ -137,11 +132,11 @@ class _Plot:
         for power in _powers(self.low[0], self.high[0]):
             x = self.x(10.0**power)
             yield _line([(x, 10), (x, bottom)], "#ddd")
-            yield _text(x, bottom + 15, "middle", short(10.0**power))
+            yield _text(x, bottom + 15, "middle", count_text(10.0**power))
         for power in _powers(self.low[1], self.high[1]):
             y = self.y(10.0**power)
             yield _line([(_LEFT, y), (right, y)], "#ddd")
-            yield _text(_LEFT - 6, y + 4, "end", short(10.0**power))
+            yield _text(_LEFT - 6, y + 4, "end", count_text(10.0**power))
         yield _line([(_LEFT, 10), (_LEFT, bottom), (right, bottom)], "#333")
         yield _text((_LEFT + right) / 2, _HEIGHT - 12, "middle", "operations a byte")
         turned = _text(-bottom / 2, 14, "middle", "operations a second")

@@ -26,7 +26,7 @@ class Tools:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        from pto.language.shown import function_cell
+        from pto.language.callable_cells import function_cell
 
         return function_cell(self)
 

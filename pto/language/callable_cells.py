@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from pto import _core
 from pto.cells import preformatted, table
+from pto.language.adapters import NAMES
 from pto.language.upper_bounds import type_text
 
 if TYPE_CHECKING:
     from pto.language.op import Operator
 
 _CONSTANTS = (int, float, bool, str, type(None))  # whose repr runs no code of a user
-_FRAMEWORKS = (
-    ("PyTorch", "torch", "torch.ops.{space}.{name}"),
-    ("TensorFlow", "tensorflow", "pto.tensorflow.{name}"),
-    ("JAX", "jax", "pto.jax.{name}"),
-    ("ONNX Runtime", "onnxruntime", "a node {name} for PtoExecutionProvider"),
-    ("MindSpore", "mindspore", "pto.mindspore.{name}"),
-)
+_CALLS = {
+    "torch": "torch.ops.{space}.{name}", "tensorflow": "pto.tensorflow.{name}",
+    "jax": "pto.jax.{name}", "onnxruntime": "a node {name} for PtoExecutionProvider",
+    "mindspore": "pto.mindspore.{name}",
+}  # fmt: skip
 _FIXED_SIZES = ("jax", "mindspore")  # want the sizes of results before a run
 
 
@@ -74,8 +73,8 @@ def operator_cell(operator: "Operator") -> str:
     about = (operator.__doc__ or "").strip().partition("\n")[0]
     has_gradient = operator.gradient or operator.member("gradient")
     rows = [
-        (label, call.format(space=space or "pto", name=name), _state(operator, module))
-        for label, module, call in _FRAMEWORKS
+        (NAMES[module], call.format(space=space or "pto", name=name), _state(operator, module))
+        for module, call in _CALLS.items()
     ]
     lines = (operator.schema, about, "" if has_gradient else "no gradient")
     text = "\n".join(line for line in lines if line)
