@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench [CASE...] [--size ROWSxCOLUMNS] [--threads N] [--json FILE] [--list]"""
+"""./dev bench [CASE...] [--size ROWSxCOLUMNS] [--threads N] [--json FILE] [--list]
+
+`./dev bench gemm attention demo` prints the table of products, attention and the demo: each row
+ends with "met" or what it missed, and the run with how many rows met their goals.
+"""
 
 import argparse
 import functools
@@ -16,6 +20,7 @@ from bench import (
     busy_core,
     calls,
     compile_time,
+    demo,
     demos,
     frameworks_mindspore,
     frameworks_npu,
@@ -24,11 +29,14 @@ from bench import (
     kernels,
     language_programs,
     matmul,
+    product_goals,
     report,
+    verdicts,
 )
 from bench import attention as attention  # registers cases
 from bench import compile as compile_models
 from bench import convolution as convolution
+from bench import epilogues as epilogues
 from bench import fused as fused
 from bench import gemm as gemm
 from bench import language as language
@@ -38,7 +46,7 @@ from bench import models as models
 from bench import quantized as quantized
 from bench import tasks as tasks
 from bench import tiles as tiles
-from pto.bench.peers import set_threads
+from pto.bench.peers import missing, set_threads
 from pto.bench.runner import CASES, Outcome, Setting, measure
 
 if importlib.util.find_spec("jax"):
@@ -48,7 +56,7 @@ if importlib.util.find_spec("tensorflow"):
 if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
     importlib.import_module("bench.frameworks_onnxruntime")
 
-# Benches that measure, and print, by themselves; each returns its records.
+# Benches that measure, and print, by themselves; each returns its records, or judged outcomes.
 PROGRAMS = {
     "aten_calls": aten_calls.run,
     "first_call": calls.first_calls,
@@ -57,6 +65,7 @@ PROGRAMS = {
     "mindspore": frameworks_mindspore.run,
     "compile_time": compile_time.run,
     "compile_first": compile_models.first_calls,
+    "demo": demo.run,
     "demos": demos.run,
     "instructions": instructions.run,
     "matmul": matmul.run,
@@ -66,23 +75,34 @@ PROGRAMS = {
     "aten": aten.run,
 }
 
-SHARES = dict.fromkeys(("gemm", "few_rows", "linear"), report.PRODUCTS)
-ATTENTION = ("attention", "causal", "gradients", "causal_gradients")
-SHARES |= dict.fromkeys(("linear_int8", "linear_int4"), report.QUANTISED)
-SHARES |= {"conv2d": report.CONVOLUTIONS, "scaled_matmul": report.BYTES}
+SHARES = {
+    **dict.fromkeys(("squares", "odd_shapes"), report.UNPACKED),
+    **dict.fromkeys(("linear", "few_rows_unpacked"), report.PRODUCTS),
+    **dict.fromkeys(("few_rows_f32", "few_rows_bf16"), report.FEW_ROWS),
+    **dict.fromkeys(("linear_int8", "linear_int4"), report.QUANTISED),
+    **{"half_products": report.HALVES, "byte_products": report.INTEGERS},
+    **dict.fromkeys(("linear_gelu", "linear_layer_norm"), report.EPILOGUES),
+    **{"scaled_matmul": report.BYTES, "conv2d": report.CONVOLUTIONS},
+}
+PRODUCTS, ATTENTION = list(SHARES), ["not_causal", "causal", "not_causal_bf16", "causal_bf16"]
+ATTENTION += ["gradients", "causal_gradients"]
 SHARES |= dict.fromkeys(ATTENTION, report.ATTENTION) | {"decode": report.DECODE}
 GROUPS = {
+    "gemm": PRODUCTS,
+    "few_rows": [name for name in PRODUCTS if name.startswith("few_rows")],
+    "attention": [*ATTENTION, "decode"],
     "models": [name for name, one in CASES.items() if one.contenders.__module__ == models.__name__],
     "language": [*(name for name in CASES if name.startswith("language_")), "language_programs"],
 }
 SHARES |= dict.fromkeys(GROUPS["models"], report.MODELS)
 ROWS = {name: table.row for name, table in SHARES.items()}
+CEILING_WIDTH = 28  # of its name, which ends a row before the verdict
 TABLE = {kernel.name for kernel in kernels.KERNELS} | {f"{k.name}_half" for k in kernels.KERNELS}
 ROWS |= dict.fromkeys(TABLE, report.row)
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.partition("\n")[0])
     parser.add_argument("case", nargs="*", help="names, see --list; all where none is given")
     parser.add_argument("--size", action="append", help="only this size, as in 4096x1024")
     parser.add_argument("--threads", type=int, action="append", help="only this many threads")
@@ -110,6 +130,21 @@ def wanted(setting: Setting, chosen: argparse.Namespace) -> bool:
     )
 
 
+@functools.cache
+def here() -> frozenset[str]:
+    return product_goals.hardware()
+
+
+def judged_row(outcome: Outcome) -> str:
+    """The row of a case, which ends with whether it met its goals."""
+    name = outcome.records[0].case
+    row, said = ROWS[name](outcome), ""
+    if outcome.goals or product_goals.lines_of(outcome):
+        said = verdicts.verdict(outcome, product_goals.needed(outcome, here()))
+        row = f"{row:<{len(SHARES[name].header) + CEILING_WIDTH}}"
+    return f"{row}{said}".rstrip()
+
+
 def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
     """All settings of one case that the command line asks for, printed as they come."""
     outcomes = []
@@ -121,9 +156,10 @@ def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
             outcome = measure(CASES[name], setting, chosen.rounds)
         torch._dynamo.reset()
         outcomes.append(outcome)
+        outcome.goals += product_goals.goals(outcome, here())
         if outcome.records:
             has_row = name in ROWS and "pto" in outcome.seconds()  # a wrong one is not measured
-            for line in [ROWS[name](outcome)] if has_row else report.plain(outcome):
+            for line in [judged_row(outcome)] if has_row else report.plain(outcome):
                 print(line, flush=True)
         for line in outcome.wrong:
             print(f"WRONG: {line}", flush=True)
@@ -144,22 +180,30 @@ def main(argv: list[str]) -> int:
             chosen.threads or (1,),
             chosen.kind or aten.KINDS,
             chosen.table,
-        )
+        ),
+        "demo": functools.partial(demo.run, lambda setting: wanted(setting, chosen)),
     }
     names = chosen.case or [*CASES, *PROGRAMS]
     if any(n in TABLE for n in names):
         print(f"{len(kernels.KERNELS)} kernels; a ratio is the other's time over ours\n")
         print(report.HEADER, flush=True)
+    if not set(names).isdisjoint(PRODUCTS):
+        print("\n".join(f"not on this machine: {one}" for one in missing(is_product=True)))
     header = None
     for name in names:
         if name in SHARES and SHARES[name].header != header:
             header = SHARES[name].header
             print(header, flush=True)
         if name in PROGRAMS:
-            outcomes.append(Outcome(programs[name]()))
+            found = programs[name]()
+            is_judged = bool(found) and isinstance(found[0], Outcome)
+            outcomes += found if is_judged else [Outcome(found)]
         else:
             outcomes += run_case(name, chosen)
     print("\n" + "\n".join(report.summary(outcomes)))
+    cases = {*names, *(["demo_mean"] if "demo" in names else [])}
+    lines = verdicts.tally(outcomes, product_goals.reasons(cases, here()))
+    print("\n".join(lines))
     if chosen.json:
         with open(chosen.json, "w", encoding="utf-8") as file:
             for line in (line for o in outcomes for line in o.lines()):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as users call it, against PyTorch's scaled_dot_product_attention.
 
-pto/bench/attention.py has the contenders of `attention` and `causal`; sizes are heads x length x
+pto/bench/attention.py has the contenders of `not_causal` and `causal`; sizes are heads x length x
 width, as those of `gradients` are. Sizes of decode are heads x heads of the cache x length of the
-cache x width, one query; the ceiling is what binds: reading the cache once, or the multiply-adds.
+cache x width, one query; the ceiling is what binds: reading the cache once, or the multiply-adds,
+by tiles or with each bf16 widened once.
 """
 
 import torch
@@ -20,8 +21,11 @@ SIZES = [(4, n, d) for d in (64, 128) for n in LENGTHS] + [(96, 64, 32), (12, 12
 CACHES = [(8, 8, 16384, 128), (32, 4, 32768, 128), (32, 8, 16384, 128), (32, 8, 4096, 128)]
 
 
-case("attention", sizes=SIZES, dtypes=["f32"])(attention)
+HALF_SIZES = [(4, n, 64) for n in (512, 2048)] + [(4, 2048, 128)]
+case("not_causal", sizes=SIZES, dtypes=["f32"])(attention)
 case("causal", sizes=SIZES, dtypes=["f32"])(causal)
+case("not_causal_bf16", sizes=HALF_SIZES, dtypes=["bf16"])(attention)
+case("causal_bf16", sizes=HALF_SIZES, dtypes=["bf16"])(causal)
 
 
 def trained(setting: Setting, is_causal: bool):
@@ -67,8 +71,13 @@ def decode(setting: Setting):
     batch = q[None], k[None], v[None]
     yield "torch", lambda: F.scaled_dot_product_attention(*batch, enable_gqa=True)[0]
     read = Ceiling("read", Read(cache.view(torch.uint8), setting.threads), 1)
-    # Scores and weights are floats.
-    yield binding([read, *peaks("f32", setting.threads, 2 * heads * length * width)])
+    # Without tiles bf16 is widened, at the speed of multiply-adds.
+    widened = kept if setting.dtype == "bf16" else 0
+    found = [*peaks("f32", setting.threads, 2 * (heads + widened) * length * width)]
+    if setting.dtype == "bf16":
+        ways = peaks("bf16", setting.threads, 2 * heads * length * width)
+        found += [one for one in ways if "tiles" in one.name]
+    yield binding([read, binding(found, choose=min)])
 
     def exact(rows):
         double = q.double(), k.double(), v.double()

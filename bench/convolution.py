@@ -62,5 +62,6 @@ def blocked(x: torch.Tensor, weight: torch.Tensor, options: dict):
     return lambda: torch.conv2d(image, filters, None, pair, [number] * 2).to_dense()
 
 
-SIZES = [(n, *layer) for n in (1, 8) for layer in LAYERS]
+BATCHED = [(64, 56, 64, 3, 1), (256, 56, 512, 1, 2), (256, 14, 256, 3, 1), (512, 7, 2048, 1, 1)]
+SIZES = [(1, *layer) for layer in LAYERS] + [(8, *layer) for layer in BATCHED]
 case("conv2d", sizes=SIZES, dtypes=["f32"])(convolution)

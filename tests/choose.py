@@ -57,7 +57,7 @@ SUBJECTS = {
         "device",
         "tasks",
     ),
-    "test_wheel*|test_cmake|test_bench": (
+    "test_wheel*|test_cmake|test_bench|test_bench_goals": (
         "base",
         "compiler",
         "bindings",

@@ -6,7 +6,7 @@ yield binding([Ceiling("read", Read(array, threads=2), 1), *peaks("f32", 2, 1e9)
 yield from copies(out, array, threads=2, nbytes=2 * array.nbytes)
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pto.bench.runner import Ceiling
@@ -27,11 +27,12 @@ def peaks(
             yield Ceiling(name, peak, multiply_adds * products / peak.multiply_adds)
 
 
-def binding(ceilings: Iterable[Ceiling]) -> Ceiling:
-    """The slowest of ceilings that all hold: what binds, by a short measurement."""
+def binding(ceilings: Iterable[Ceiling], choose: Callable = max) -> Ceiling:
+    """The slowest of ceilings that all hold, what binds, by a short measurement; or with min the
+    fastest of several ways."""
     known = list(ceilings)
     samples = interleave({c.name: c.function for c in known}, rounds=3)
-    return max(known, key=lambda c: samples[c.name].median * c.calls)
+    return choose(known, key=lambda c: samples[c.name].median * c.calls)
 
 
 def copies(to: Any, array: Any, threads: int, nbytes: float) -> Iterator[Ceiling]:
