@@ -31,7 +31,7 @@ FUNCTIONS = {
     "sinh": (np.concatenate([NEAR, [88.0, -89.0, 9.01, 8.99]]), np.sinh),
     "cosh": (np.concatenate([NEAR, [88.0, -89.0]]), np.cosh),
     "asinh": (np.concatenate([FAR, POSITIVE]), np.arcsinh),
-    "acosh": (1 + POSITIVE, np.arccosh),
+    "acosh": (np.concatenate([1 + POSITIVE, [0.5, -2.0, -1e10, -3e38]]), np.arccosh),
     "atanh": (UNIT * (1 - 2.0**-20), np.arctanh),
 }
 ULPS = {"f4": 8, "f8": 16}

@@ -144,6 +144,38 @@ def test_at_zero_functions_made_of_pieces_have_the_slope_of_pytorch():
             np.testing.assert_allclose(a, b.numpy(), rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+ENDS = {  # of the domain, and of what the compositions divide by
+    "asin": [-1, 1],
+    "acos": [-1, 1],
+    "atanh": [-1, 1, -2, 3, np.inf, -np.inf],
+    "acosh": [1, np.inf],
+    "log1p": [-1, -2, np.inf, 1e30],
+    "asinh": [np.inf, -np.inf],
+    "atan": [np.inf, -np.inf],
+}
+
+
+def slopes_of_pytorch(name, x):
+    given = torch.from_numpy(x).requires_grad_()
+    return torch.autograd.grad(getattr(torch, name)(given).sum(), given)[0].numpy()
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_at_the_ends_of_its_domain_a_function_has_the_slope_of_pytorch(name):
+    x = np.array([ENDS[name]], "f8")
+    factor = np.full_like(x, -2)
+    got, _ = gradients(lambda x, y: getattr(pto, name)(x) * y, x, factor, np.ones_like(x))
+    np.testing.assert_allclose(got, -2 * slopes_of_pytorch(name, x), rtol=1e-12)
+
+
+def test_compiled_slopes_at_the_ends_are_infinite_too():
+    x = torch.tensor([-1.0, 1.0], requires_grad=True)
+    (got,) = torch.autograd.grad(
+        pto.jit(lambda x: pto.asin(x) - pto.acos(x) + pto.atanh(x))(x).sum(), x
+    )
+    assert got.tolist() == [np.inf, np.inf]
+
+
 def test_powers_of_zero_have_finite_derivatives():
     x, y = np.array([[0.0, 0.0]]), np.array([[2.0, 0.0]])
     by_x, by_y = gradients(lambda x, y: pto.pow(x, y), x, y, np.ones((1, 2)))

@@ -38,9 +38,9 @@ def log1p(x: Tensor) -> Tensor:
     wider = wide(real(x))
     u = 1 + wider
     seen = u - 1  # the x that u stands for
-    scaled = log(u) * (wider / where(seen == 0, 1.0, seen))
-    found = where(seen == wider, log(u), where(seen == 0, wider, scaled))
-    return cast(found, real(x).dtype)
+    is_exact = (seen == wider) | (seen == 0)  # of infinities, too: their quotient has no slope
+    ratio = where(is_exact, 1.0, wider) / where(is_exact, 1.0, seen)
+    return cast(where(seen == 0, wider, log(u) * ratio), real(x).dtype)
 
 
 @method("exp2")

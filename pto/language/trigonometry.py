@@ -63,6 +63,26 @@ def _atan(x: Tensor) -> Tensor:
     return where(x < 0, -angle, angle)
 
 
+def _half_angle(size: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether a sine is above 1/2, and its angle, halved from the other side there: only so is the
+    slope at 1 infinite, not inf * 0."""
+    is_large = size > 0.5
+    a = where(is_large, sqrt((1 - size) * 0.5), size)  # sin((pi / 2 - angle) / 2)
+    return is_large, _atan(a / sqrt((1 - a) * (1 + a)))
+
+
+def _asin(x: Tensor) -> Tensor:
+    is_large, angle = _half_angle(_size(x))
+    angle = where(is_large, math.pi / 2 - 2 * angle, angle)
+    return where(x < 0, -angle, angle)
+
+
+def _acos(x: Tensor) -> Tensor:
+    is_large, angle = _half_angle(_size(x))
+    large = where(x < 0, math.pi - 2 * angle, 2 * angle)
+    return where(is_large, large, math.pi / 2 - where(x < 0, -angle, angle))
+
+
 def _sinh(x: Tensor) -> Tensor:
     size = _size(x)
     is_large = size > 9
@@ -89,23 +109,19 @@ def _asinh(x: Tensor) -> Tensor:
 def _acosh(x: Tensor) -> Tensor:
     is_large = x > 2.0**30
     t = where(is_large, 1.0, x - 1)
-    return where(is_large, log(x) + math.log(2), log1p(t + sqrt(t * (t + 2))))
+    return where(is_large, log(x) + math.log(2), log1p(t + sqrt(t) * sqrt(t + 2)))
 
 
 def _atanh(x: Tensor) -> Tensor:
     size = _size(x)
-    found = 0.5 * log1p(2 * size / (1 - size))
+    found = 0.5 * (log1p(size) - log1p(-size))
     return where(x < 0, -found, found)
 
 
 tan = _of_wide("tan", "The tangent of x, in radians.")(lambda x: sin(x) / cos(x))
 atan = _of_wide("atan", "The angle from -pi/2 to pi/2 whose tangent is x.")(_atan)
-asin = _of_wide("asin", "The angle from -pi/2 to pi/2 whose sine is x.")(
-    lambda x: _atan(x / sqrt((1 - x) * (1 + x)))
-)
-acos = _of_wide("acos", "The angle from 0 to pi whose cosine is x.")(
-    lambda x: 2 * _atan(sqrt((1 - x) / (1 + x)))
-)
+asin = _of_wide("asin", "The angle from -pi/2 to pi/2 whose sine is x.")(_asin)
+acos = _of_wide("acos", "The angle from 0 to pi whose cosine is x.")(_acos)
 sinh = _of_wide("sinh", "The hyperbolic sine of x.")(_sinh)
 cosh = _of_wide("cosh", "The hyperbolic cosine of x.")(_cosh)
 asinh = _of_wide("asinh", "The inverse of sinh.")(_asinh)
