@@ -234,7 +234,6 @@ SIZES = (  # an overload, the sizes of its tensors in order, its other arguments
 CALLS = (  # that ATen refuses, or computes in another way than the formula
     ("all.dims", {"dim": []}), ("any.dims", {"dim": []}), ("flip", {"dims": [0, -2]}),
     ("clamp", {}), ("round.decimals", {"decimals": 400}), ("fill.Scalar", {"value": 1e300}),
-    ("var.correction", {"dim": [1], "correction": 5}), ("std.correction", {"correction": 13}),
 )  # fmt: skip
 
 
@@ -243,9 +242,19 @@ def test_calls_that_aten_computes_otherwise_are_no_rows(name, options):
     given = np.ones((3, 4), np.float32)
     with pytest.raises(ValueError, match="nothing takes this call"):
         overload(name)(given, **options, slot=0)
-    if name in ("all.dims", "var.correction"):
-        made = overload(name)(given, **options)
-        assert made.shape == ((3, 4) if name == "all.dims" else (3,)) and not (made < 0).any()
+    if name == "all.dims":
+        assert overload(name)(given, **options).shape == (3, 4)
+
+
+@pytest.mark.parametrize("correction", [-2, 0, 2.5, 4, 5, 100])  # of 4 elements
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0:UserWarning")
+def test_a_row_takes_every_correction_of_a_spread(name, correction):
+    x = torch.tensor([[1, 2, 4, 8], [3, 3, 3, 3]], dtype=torch.float32)
+    made = overload(f"{name}.correction")(x, [1], correction=correction, slot=0)
+    want = getattr(torch, name)(x, [1], correction=correction)
+    for a, b in zip(several(made), several(want), strict=True):
+        torch.testing.assert_close(a, b, equal_nan=True)
 
 
 @pytest.mark.parametrize(("name", "shapes", "options"), SIZES)
