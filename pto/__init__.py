@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pto import _core  # noqa: F401
 from pto.config import config
-from pto.errors import Error, UnknownAttribute, nearest
+from pto.errors import Error, unknown_attribute
 from pto.language import *  # noqa: F403
 from pto.language import __all__ as _language
 from pto.language.adapters import load_with
@@ -117,9 +117,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name.startswith("_"):
         raise AttributeError(f"module 'pto' has no attribute {name!r}")
-    raise UnknownAttribute(
-        f"pto has no {name}", other_name(name) or nearest(name, __dir__()), "use a name of pto"
-    )
+    raise unknown_attribute("pto", name, __dir__(), other_name(name))
 
 
 def __dir__() -> list[str]:

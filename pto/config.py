@@ -26,13 +26,16 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
 from pto import _core
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import InvalidType, InvalidValue, unknown_attribute
 
 TARGETS = ("", "portable", "avx2", "avx512")
 _WEIGHTS = ("sampled", "compared", "never")
 _PRECISIONS = ("highest", "high", "medium")
+_NAMES = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
+          "torch_attention", "measured", "interpret", "dump")  # fmt: skip
 
 
 class Config:
@@ -183,9 +186,22 @@ class Config:
         self._dump = value
 
     def __repr__(self) -> str:
-        names = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
-                 "torch_attention", "measured", "interpret", "dump")  # fmt: skip
-        return "\n".join(f"{name} = {getattr(self, name)!r}" for name in names)
+        return "\n".join(f"{name} = {getattr(self, name)!r}" for name in _NAMES)
+
+    def __dir__(self) -> tuple[str, ...]:
+        return _NAMES
+
+    if not TYPE_CHECKING:  # type checkers would take every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(f"pto.config has no attribute {name!r}")
+            raise unknown_attribute("pto.config", name, _NAMES)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name not in (*_NAMES, *self.__slots__):
+                raise unknown_attribute("pto.config", name, _NAMES)
+            object.__setattr__(self, name, value)
 
 
 def _check_choice(name: str, value: object, known: tuple[str, ...], why: str, fix: str) -> None:

@@ -85,12 +85,26 @@ class MissingFile(Error, FileNotFoundError):
 
 # In the order of pto::ErrorKind.
 BY_KIND = (InvalidValue, InvalidType, InvalidIndex, Failure)
+_MOST_LISTED = 64  # names in a sentence
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence for an unknown name: the known one that is spelled most like it, or all."""
+    """A sentence for an unknown name: the known one that is spelled most like it, or all if few."""
     import difflib  # costs more than all of this package's start
 
     names = sorted(known)
     close = difflib.get_close_matches(name, names, 1, 0.7)
-    return f"did you mean {close[0]}?" if close else f"the known names are {', '.join(names)}"
+    if close:
+        return f"did you mean {close[0]}?"
+    if len(names) > _MOST_LISTED:
+        return f"none of the {len(names)} known names is spelled alike"
+    return f"the known names are {', '.join(names)}"
+
+
+def unknown_attribute(
+    owner: str, name: str, known: Iterable[str], why: str = ""
+) -> UnknownAttribute:
+    """The error for a name that `owner`, spelled as in a program, does not have."""
+    return UnknownAttribute(
+        f"{owner} has no {name}", why or nearest(name, known), f"dir({owner}) lists its names"
+    )

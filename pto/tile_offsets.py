@@ -104,7 +104,8 @@ def _rectangle(row: int, column: int, rows: int, columns: int) -> str:
 
 def tile_layout(tile: str) -> TileLayout:
     """The layout of a C++ tile type: "Tile<TileType::Vec, float, 16, 32>", or one that has a name,
-    such as "TileAcc<float, 32, 32>". InvalidValue for what the compiler refuses, with its words.
+    such as "TileAcc<float, 32, 32>". InvalidValue for what the compiler refuses, with its words;
+    Failure where no compiler runs.
 
     >>> pto.tile_layout("Tile<TileType::Vec, float, 2, 8>").offsets[1].tolist()
     [8, 9, 10, 11, 12, 13, 14, 15]
@@ -117,7 +118,9 @@ def tile_layout(tile: str) -> TileLayout:
     try:
         made = _core.compile_functions("tile_layout", _SOURCE % tile, [])
     except Failure as error:
-        raise InvalidValue(f"tile_layout: {tile} is no tile", _first_error(str(error)),
+        if not (said := _first_error(str(error))):
+            raise  # the compiler is missing or did not end, and said nothing about the tile
+        raise InvalidValue(f"tile_layout: {tile} is no tile", said,
                            "see pto/isa/tile/tile.hpp for its parameters") from None  # fmt: skip
     library = _loaded(made.object)
     sizes = np.zeros(5, np.int32)
@@ -135,7 +138,7 @@ def tile_layout(tile: str) -> TileLayout:
 
 def _first_error(text: str) -> str:
     lines = [line.partition("error: ")[2] for line in text.splitlines() if "error: " in line]
-    return lines[0] if lines else text
+    return lines[0] if lines else ""
 
 
 def _loaded(code: bytes) -> ctypes.CDLL:

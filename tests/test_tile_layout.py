@@ -64,6 +64,22 @@ def test_a_large_tile_is_drawn_in_part():
     assert len(re.findall(r"<rect", made.svg())) == 64 * 64
 
 
+NO_COMPILER = {
+    "PTO_CXX=/no/compiler": 'compiler "/no/compiler" was not found',
+    "PTO_COMPILE_SECONDS=0.01": "did not end within 0.01 s",
+}
+
+
+@pytest.mark.parametrize("setting", NO_COMPILER)
+def test_without_a_compiler_the_error_is_about_the_compiler(setting, tmp_path, monkeypatch):
+    monkeypatch.setenv("PTO_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv(*setting.split("="))
+    with pytest.raises(pto.errors.Failure) as caught:
+        pto.tile_layout("TileLeft<float, 32, 16>")
+    assert NO_COMPILER[setting] in str(caught.value) and "is no tile" not in str(caught.value)
+    assert "fix: " in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "tile, why",
     [

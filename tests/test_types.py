@@ -4,6 +4,7 @@
 `./dev test --site` installs mypy and pyright; elsewhere those tests are skipped.
 """
 
+import ast
 import importlib.util
 import inspect
 import json
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from code_pages import DOCS, fences, folder_of, pages
 
 import pto
 
@@ -59,6 +61,8 @@ h(a, scale="a")
 h.nothing
 Layer().m()
 pto.nothing(a)
+pto.config.cxxx
+pto.config.cxxx = a
 pto.ops.softmax(a, dimension=1)
 pto.torch.softmax(a, dimension=1)
 pto.exp("a")
@@ -138,6 +142,26 @@ def test_a_base_for_type_checkers_changes_no_operator():
     assert Moved(np.ones(2), by=2.0).tolist() == [3.0, 3.0]
 
 
+def defining_classes(text):
+    """The classes of a program that stand under @op or @pto.tile_op."""
+    for node in ast.walk(ast.parse(text)):
+        decorators = node.decorator_list if isinstance(node, ast.ClassDef) else []
+        if any(re.match(r"(pto\.)?(tile_)?op\(", ast.unparse(one)) for one in decorators):
+            yield node
+
+
+def test_a_class_that_pages_and_examples_define_has_the_base_for_type_checkers():
+    texts = [(page, body) for page in pages() if page.is_relative_to(DOCS)
+             for kind, body in fences(page) if kind == "python"]  # fmt: skip
+    texts += [(ROOT / name, (ROOT / name).read_text()) for name in EXAMPLES]
+    found = [(path, node) for path, text in texts for node in defining_classes(text)]
+    names = {path.name for path, _ in found}
+    assert {"2_operator.md", "3_operator.md", "tutorial_add.md", "language.md"} <= names
+    for path, node in found:
+        bases = [ast.unparse(base).removeprefix("pto.") for base in node.bases]
+        assert bases == ["Definition"], f"{path}: {node.name}"
+
+
 def mypy(*files, folder=ROOT, flags=()):
     pytest.importorskip("mypy")
     flags = ["--strict", "--explicit-package-bases", "--follow-imports=silent", *flags]
@@ -169,6 +193,12 @@ def test_a_type_checker_finds_each_mistake_and_no_other(check, tmp_path):
     found = check(str(tmp_path / "wrong.py")).stdout
     reported = {lines[int(n) - 1].strip() for n in re.findall(r"wrong\.py:(\d+):.*error", found)}
     assert reported == {*calls, *traced, 'return ctx.kept("x")'}, found
+
+
+def test_mypy_accepts_calls_of_operators_that_a_page_defines(tmp_path):
+    folder_of(DOCS / "tutorial_add.md", tmp_path)
+    done = mypy("with_numpy.py", folder=tmp_path, flags=UNTYPED)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_mypy_accepts_programs_within_libraries():

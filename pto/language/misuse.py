@@ -100,8 +100,8 @@ def refuse_key(value: object, may_be_kept: bool = False) -> None:
     if is_users(frame.f_code.co_filename) and not (may_be_kept and not _may_miss(frame)):
         fail(
             f"{value!r} is a key of a dict or a member of a set",
-            "these look for an equal number, and the value of a traced one is known only at the "
-            "call, so none would ever be found",
+            "these look for an equal number, and a traced one stands for those of all calls, "
+            "so none would ever be found",
             "compare with each number: (n == 3) | (n == 4); or look it up in a tensor: table[n]",
             InvalidType,
         )

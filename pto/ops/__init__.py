@@ -8,6 +8,7 @@ members of the definition are those of its class. `pto.ops.relu_` is the operato
 
 from typing import Any
 
+from pto.errors import unknown_attribute
 from pto.ops.activation import BiasGelu as bias_gelu
 from pto.ops.activation import Gelu as gelu
 from pto.ops.activation import Silu as silu
@@ -86,6 +87,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     found = globals().get(name[:-1]) if name.endswith("_") else None
-    if getattr(found, "in_place", None) is None:
-        raise AttributeError(f"module 'pto.ops' has no operator {name!r}")
-    return found.in_place
+    if getattr(found, "in_place", None) is not None:
+        return found.in_place
+    if name.startswith("_"):
+        raise AttributeError(f"module 'pto.ops' has no attribute {name!r}")
+    raise unknown_attribute("pto.ops", name, __dir__())
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(f"{name}_" for name in __all__ if globals()[name].in_place)})

@@ -51,6 +51,42 @@ def test_an_unknown_name_leads_to_the_known_one(name):
         assert UNKNOWN[name] in caught.value.why and f"has no {name}" in caught.value.what
 
 
+MISSPELT = [
+    ("pto", "gelo", "gelu"),
+    ("pto.ops", "gelo", "gelu"),
+    ("pto.ops", "reluu_", "relu_"),
+    ("pto.config", "cxxx", "cxx"),
+]
+
+
+@pytest.mark.parametrize("owner, wrong, right", MISSPELT)
+def test_a_misspelt_name_leads_to_the_nearest_one_and_to_a_list(owner, wrong, right):
+    place = {"pto": pto, "pto.ops": pto.ops, "pto.config": pto.config}[owner]
+    with pytest.raises(pto.Error) as caught:
+        getattr(place, wrong)
+    assert str(caught.value) == (
+        f"{owner} has no {wrong}\n  why: did you mean {right}?\n  fix: dir({owner}) lists its names"
+    )
+    assert isinstance(caught.value, AttributeError) and not hasattr(place, wrong)
+    assert right in dir(place)
+    if place is not pto:  # which lists frameworks that are not installed, too
+        assert not [name for name in dir(place) if not hasattr(place, name)]
+
+
+def test_a_setting_that_does_not_exist_is_not_set():
+    with pytest.raises(pto.errors.UnknownAttribute, match="did you mean threads?"):
+        pto.config.thread = 1
+    assert not hasattr(pto.config, "thread")
+    with pytest.raises(pto.errors.UnknownAttribute, match="the known names are .*interpret"):
+        pto.config.nothing = 1
+
+
+def test_a_name_like_no_other_of_many_is_told_without_a_long_list():
+    with pytest.raises(AttributeError, match="none of the .* is spelled alike") as caught:
+        pto.zzzz  # noqa: B018
+    assert len(str(caught.value)) < 200
+
+
 ALIKE = [
     (pto.f32, np.float32, np.dtype("f4"), torch.float32, "f32", "float32"),
     (pto.f16, np.float16, np.dtype("f2"), torch.float16, "f16", "float16"),
