@@ -180,6 +180,38 @@ def test_what_would_steer_is_refused_in_steps_with_the_reason_that_is_true(name,
         pto.jit(MISUSED[name])(np.ones(3, "f4"))
 
 
+SIZE_USES = {
+    "float": float,
+    "int": int,
+    "bool": bool,
+    "range": range,
+    "compared": lambda n: [n > 1],
+}
+
+
+@pytest.mark.parametrize("use", SIZE_USES.values(), ids=SIZE_USES)
+def test_a_size_that_would_steer_is_refused_in_steps_with_its_value(use, interpreted):
+    function = pto.jit(lambda x: (use(x.shape[0] * 2), x)[1])
+    reason = "2 is 6 in this call; compiled, one kernel serves all sizes, so no line could depend"
+    with pytest.raises(pto.Error, match=reason) as raised:
+        function(np.ones(3, "f4"))
+    assert "known only" not in str(raised.value)
+    pto.config.interpret = False
+    with pytest.raises(pto.Error, match="the size is known only when the kernel runs"):
+        function(np.ones(3, "f4"))
+
+
+def test_a_body_has_sizes_only_when_it_runs(interpreted):
+    @pto.jit
+    def totals(x):
+        for i in pto.loop(x.shape[0]):
+            x = x + float(pto.zeros([i + 1]).shape[0])
+        return x
+
+    with pytest.raises(TypeError, match="why: compiled, one kernel serves all sizes, so no line"):
+        totals(np.ones(3, "f4"))
+
+
 def test_a_body_has_values_only_when_it_runs(interpreted):
     @pto.jit
     def totals(x):

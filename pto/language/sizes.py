@@ -21,7 +21,6 @@ from pto.language.misuse import formatted, refuse_key
 from pto.language.symbol import SymbolicScalar
 from pto.language.tensor import Tensor
 
-_UNKNOWN = "one kernel serves all sizes, so the size is known only when the kernel runs"
 _MOST = 64  # factors of a power
 
 
@@ -114,10 +113,21 @@ def _refused(name: str, sign: str, fix: str) -> None:
     setattr(Dim, f"__r{name}__", of_number)
 
 
+def _why(n: Dim) -> str:
+    """The reason why no line of Python gets the value of a size."""
+    from pto.language.trace import current, is_tracing  # it imports this file
+
+    trace = current("a size") if is_tracing() else None
+    if trace is None or trace.steps is None:
+        return "one kernel serves all sizes, so the size is known only when the kernel runs"
+    value = f"{n} is {trace.steps.value(n)} in this call; " if trace.is_stepping else ""
+    return f"{value}compiled, one kernel serves all sizes, so no line could depend on one"
+
+
 def _compared(n: Dim, other: Any) -> NoReturn:
     fail(
         f"the size {n} was compared with {_shown(other)} while tracing",
-        _UNKNOWN,
+        _why(n),
         "use operations that work for every size, or make the number a parameter of the function",
         TracedCondition,
     )
@@ -152,7 +162,7 @@ def _value(name: str, use: str, kind: type[Error] = InvalidType) -> None:
     def ask(n: Dim) -> NoReturn:
         fail(
             f"{use} the size {n} while tracing",
-            _UNKNOWN,
+            _why(n),
             "use operations on whole tensors; sizes and tensors combine, as in x / n; count with "
             "pto.loop(n); make what steers the program a parameter of the function",
             kind,
