@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An operator, defined once: inside PyTorch it has a gradient, fake tensors and torch.compile.
 
-Annotations and @staticmethod are for type checkers; pto needs neither.
+Annotations and the base pto.Definition are for type checkers; pto needs neither.
 """
 
 import numpy as np
@@ -14,19 +14,16 @@ from pto import op
 
 
 @op("soft_clip(Tensor x, *, float limit=1.0) -> Tensor")
-class SoftClip:
+class SoftClip(pto.Definition):
     """limit * tanh(x / limit): the identity near 0, never beyond the limit."""
 
-    @staticmethod
     def build(x: pto.Tensor, limit: float) -> pto.Tensor:
         return limit * pto.tanh(x / limit)
 
-    @staticmethod
     def grad(ctx: pto.GradientContext, d_result: pto.Tensor) -> dict[str, pto.Tensor]:
         t = pto.tanh(ctx.saved("x") / ctx.attribute("limit"))
         return {"x": d_result * (1 - t * t)}
 
-    @staticmethod
     def oracle(x: NDArray[np.float64], limit: float = 1.0) -> NDArray[np.float64]:
         return limit * np.tanh(x / limit)
 

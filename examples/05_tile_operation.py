@@ -23,7 +23,8 @@ def softcap(x: pto.Tensor, c: float) -> pto.Tensor:
     return c * pto.tanh(x / c)
 
 
-class SquaredRelu:
+@pto.tile_op("squared_relu(Tensor x) -> Tensor")
+class squared_relu(pto.Definition):
     """max(x, 0) squared."""
 
     cpp = """
@@ -32,16 +33,11 @@ class SquaredRelu:
       TMUL(dst, positive, positive);
     """
 
-    @staticmethod
     def oracle(x: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.square(np.maximum(x, 0))
 
-    @staticmethod
     def grad(ctx: pto.GradientContext, d_result: pto.Tensor) -> dict[str, pto.Tensor]:
         return {"x": d_result * 2 * pto.relu(ctx.saved("x"))}
-
-
-squared_relu = pto.tile_op("squared_relu(Tensor x) -> Tensor")(SquaredRelu)
 
 
 @pto.jit

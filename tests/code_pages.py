@@ -9,8 +9,8 @@ A block whose first line is a comment with the name of a file is that file; wher
 twice, the second one, a solution, counts. A file of Python runs by itself if no command names it.
 Other ```python blocks are cells of one program, in the order of the page; those that import a
 framework are cells of a second program, for that framework. Other ```cpp blocks are programs, and
-their first line says how to compile them. A ```sh block is a command; a ```text block right below
-it is what it prints, where `...` stands for anything.
+their first line says how to compile them; one in C is a file that a command compiles. A ```sh block
+is a command; a ```text block right below it is what it prints, where `...` stands for anything.
 """
 
 import functools
@@ -31,7 +31,7 @@ COMPILE = re.compile(r"//\s+g\+\+ (.*)")
 FRAMEWORK = re.compile(
     r"^\s*(?:import|from) (?:pto\.)?(jax|tensorflow|mindspore|onnxruntime)\b", re.M
 )
-KINDS = {"python", "cpp", "cmake", "sh", "text", "names"}  # the last two are no code
+KINDS = {"python", "cpp", "c", "cmake", "sh", "text", "names"}  # the last two are no code
 MACHINE = re.compile(r"(?:sudo |pip |apt|git |cd |\./dev )")  # changes the machine: not run
 PART = re.compile(r"pto/aten|infini/ops|--aten|pto\.aten\.enable")  # needs a part that is built
 TORCH = "$(python -c 'import os, torch; print(os.path.dirname(torch.__file__))')/lib"
@@ -157,6 +157,8 @@ def steps(page: Path) -> list[Step]:
                 "python -m pytest -q -p no:cacheprovider" if title[:5] == "test_" else "python"
             )
             made.setdefault(title, Step(page, title, f"{command} {title}", framework))
+        elif kind == "c":
+            assert title and title in shell, f"no command of {page.name} compiles a program in C"
         elif kind == "cpp" and not title:
             program = f"program_{sum(one.startswith('program') for one in made) + 1}"
             made[program] = Step(page, program, compiled(program, body))

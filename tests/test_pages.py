@@ -77,6 +77,12 @@ FAULTY = {
     "what a command prints": (code("sh", "echo 123") + code("text", "1...4"), "echo 123"),
     "a program": (code("cpp", "int main() { return 3; }  // g++ -Wall"), "program_1"),
     "a program that does not compile": (code("cpp", "int main(  // g++ -Wall"), "program_1.cpp:1"),
+    "a program in C": (
+        code("c", "// one.c\nint main(void) { return 3; }") + code("sh", "gcc one.c\n./a.out"),
+        "gcc one.c",
+    ),
+    "a program in C that nothing compiles": (code("c", "// one.c\nint x;"), "no command of"),
+    "a program in C without a name": (code("c", "int x;") + code("sh", "gcc x.c"), "no command of"),
     "a program without a command": (code("cpp", "int main() {}"), "how to compile"),
 }
 
