@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 180,
     "graphs": 190,
     "ir": 5290,
-    "isa": 19860,
+    "isa": 20180,
     "language": 12040,
     "launch": 6541,
     "models": 2500,

@@ -350,13 +350,6 @@ def test_empty_extents(queries):
     assert d_q.shape == q.shape and d_k.isfinite().all() and d_v.isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_narrow_types_round_once(dtype):
-    q, k, v = (heads(1, 2, 50, 40).to(dtype) for _ in range(3))
-    expected = attention(q.float(), k.float(), v.float()).to(dtype)
-    assert torch.equal(attention(q, k, v), expected)
-
-
 @pytest.mark.parametrize(
     "shapes, options, message",
     [

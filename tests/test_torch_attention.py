@@ -98,7 +98,9 @@ def test_our_kernel_computes_it(name, dtype):
         inferred = on(attend, q, k, v, is_causal=True)
     if name == "plain":  # PyTorch composes others in this mode
         assert torch.equal(inferred, ours)
-    torch.testing.assert_close(inferred, ours)
+    # On tiles weights are rounded to bf16, each by half a last place.
+    near = {"atol": 2**-8, "rtol": 2**-7} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(inferred, ours, **near)
     assert not torch.equal(attend(q, k, v, is_causal=True).float(), ours.float())
 
 

@@ -15,6 +15,9 @@ PTO_LOOPS(portable)
 PTO_LOOPS(avx2)
 PTO_LOOPS(avx512)
 #undef PTO_LOOPS
+void pto_attention_avx512_tiles(const pto_attention_job* job);
+size_t pto_attention_bytes_avx512_tiles(const pto_attention_job* job);
+int32_t pto_attention_rows_avx512_tiles(const pto_attention_job* job);
 }
 
 namespace {
@@ -36,13 +39,28 @@ struct Loops {
 constexpr Loops kPortable = PTO_LOOPS(portable), kAvx2 = PTO_LOOPS(avx2),
                 kAvx512 = PTO_LOOPS(avx512);
 #undef PTO_LOOPS
+constexpr Loops with_tiles(Loops loops) {
+  loops.run = pto_attention_avx512_tiles;
+  loops.bytes = pto_attention_bytes_avx512_tiles;
+  loops.rows = pto_attention_rows_avx512_tiles;
+  return loops;
+}
+constexpr Loops kOnTiles = with_tiles(kAvx512);
 
 // Returns null where the CPU lacks the wanted engine.
 const Loops* loops_of(const pto_attention_job& job) {
-  const int best = pto::best_engine(), engine = job.engine == PTO_MATMUL_BEST ? best : job.engine;
-  if (engine > best) return nullptr;
-  if (engine == PTO_MATMUL_PORTABLE) return &kPortable;
-  return engine == PTO_MATMUL_AVX2 ? &kAvx2 : &kAvx512;
+  switch (pto::engine_of_attention(job.engine, job.type)) {
+    case PTO_MATMUL_BEST:
+      return nullptr;
+    case PTO_MATMUL_PORTABLE:
+      return &kPortable;
+    case PTO_MATMUL_AVX2:
+      return &kAvx2;
+    case PTO_MATMUL_AMX:
+      return &kOnTiles;
+    default:
+      return &kAvx512;
+  }
 }
 
 }  // namespace

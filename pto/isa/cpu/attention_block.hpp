@@ -7,7 +7,7 @@
 //     b.key = 256, b.keys = 256;
 //     const Seen keys = b.seen(5);   // that row 5 sees, counted from b.key
 //
-// Invariant: the sizes of blocks depend on the widths only.
+// Invariant: the sizes of blocks depend on the engine and the widths only.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/attention_job.hpp"
@@ -27,16 +27,22 @@ constexpr int kTogether = kVectorBytes == 64 ? 2 * kRows : kSubRows;  // rows be
 constexpr int kMostRows = 512;                             // that share packed keys and values
 constexpr int kRowFloats = 48 << 10;                       // of packed queries, and of outputs
 constexpr int kMostKeys = kVectorBytes == 64 ? 512 : 256;  // of a block
+constexpr int kMostKeysEver = 1024;                        // of those on tiles too
 constexpr int kGradientKeys = 128;                         // of a block of the gradients
 constexpr int kFewRows = 2 * kRows;     // that may read keys and values where they lie
 constexpr int kNearFloats = 256 << 10;  // of keys and values, in the second cache
+constexpr float kLowest = -__builtin_inff(), kLargest = 3.40282347e38f;
 
 PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }
 PTO_INLINE int larger(int a, int b) { return a > b ? a : b; }
 
 struct Sizes {
-  int keys, rows;   // of a block
-  int depth, outs;  // the widths, rounded up to whole groups and panels
+  int keys, rows;      // of a block
+  int depth, outs;     // the widths, rounded up to whole groups and panels
+  int panel = kPanel;  // keys, or elements of a value, beside each other
+  int score_rows = kSubRows;
+  int element = sizeof(float);  // bytes, of packed queries, keys and values
+  bool has_weights = true;      // apart from the scores
 
   explicit Sizes(const pto_attention_job& job, int most_keys = kMostKeys)
       : depth(rounded_up(job.width, kGroup)), outs(rounded_up(job.value_width, kPanel)) {
@@ -58,13 +64,16 @@ struct Areas {
       at += (floats + kGroup + 15) / 16 * 16;
       return begin;
     };
-    queries = take(int64_t(sizes.rows) * sizes.depth);
+    const auto floats = [&sizes](int64_t elements) {
+      return elements * sizes.element / int64_t(sizeof(float));
+    };
+    queries = take(floats(int64_t(sizes.rows) * sizes.depth));
     outs = take(int64_t(sizes.rows) * sizes.outs);
     largest = take(sizes.rows), sums = take(sizes.rows), places = take(2 * sizes.rows);
-    keys = take(int64_t(sizes.keys) * sizes.depth);
-    values = take(int64_t(sizes.keys) * sizes.outs);
-    scores = take(kSubRows * sizes.score_stride());
-    weights = take(int64_t(kSubRows) * sizes.keys);
+    keys = take(floats(int64_t(sizes.keys) * sizes.depth));
+    values = take(floats(int64_t(sizes.keys) * sizes.outs));
+    scores = take(sizes.score_rows * sizes.score_stride());
+    weights = sizes.has_weights ? take(int64_t(kSubRows) * sizes.keys) : scores;
     end = at;
   }
 };
@@ -121,7 +130,7 @@ class KeyBlock {
     for (int i = 0; i < s.rows; ++i) {
       const Seen one = seen(s.row + i);
       if (!one.any()) continue;
-      s.keys.first = smaller(s.keys.first, one.first / kPanel * kPanel);
+      s.keys.first = smaller(s.keys.first, one.first / sizes.panel * sizes.panel);
       s.keys.last = larger(s.keys.last, one.last);
     }
     return s;

@@ -34,7 +34,7 @@ class Attention {
         b_.keys = smaller(job_.keys - b_.key, b_.sizes.keys);
         is_streamed ? stream_keys() : add_keys();
       }
-      finish();
+      write_outputs<T>(b_);
     }
   }
 
@@ -56,12 +56,9 @@ class Attention {
         const T* const from = static_cast<const T*>(q.data) + b_.head(row) * q.head_stride +
                               b_.query(row) * q.row_stride;
         pack_row(from, q.col_stride, job_.width, scale, b_.queries(s.row) + i * kGroup, s.rows);
-        b_.largest(row) = kLowest;
-        b_.sum(row) = 0;
       }
     }
-    for (int64_t i = 0; i < int64_t(b_.rows) * b_.sizes.outs; i += kLane)
-      lanes::store<kLane>(b_.outs(0) + i, V{});
+    clear_outputs(b_);
   }
 
   // Adds a block of keys to the outputs of all rows.
@@ -141,29 +138,6 @@ class Attention {
     few.multiply_keys();
     weigh(parts, b_.rows);
     if (job_.out.data) few.multiply_values();
-  }
-
-  // Writes the outputs of all rows.
-  void finish() const {
-    constexpr float kLn2 = 0.693147181f;
-    const auto& to = job_.out;
-    for (int row = 0; row < b_.rows; ++row) {
-      if (job_.log_sums.data)
-        b_.of_row(job_.log_sums, row) =
-            b_.largest(row) * kLn2 + lanes::log(lanes::splat<V>(b_.sum(row)))[0];
-      if (!to.data) continue;
-      T* const out =
-          static_cast<T*>(to.data) + b_.head(row) * to.head_stride + b_.query(row) * to.row_stride;
-      const float total = b_.sum(row), share = total == 0 ? 0 : 1 / total;
-      const V scale = lanes::splat<V>(share);
-      int col = 0;
-      for (; to.col_stride == 1 && col + kLane <= job_.value_width; col += kLane)
-        lanes::store<kLane>(out + col, lanes::load<kLane>(b_.outs(row) + col) * scale);
-      for (; col < job_.value_width; col += kLane)
-        lanes::scatter<kLane>(out + col * to.col_stride, to.col_stride,
-                              lanes::load<kLane>(b_.outs(row) + col) * scale,
-                              job_.value_width - col);
-    }
   }
 
   const pto_attention_job& job_;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention products: packs rows of a head as operands of products, and multiplies panels.
+// Attention products: packs rows of a head as operands of products, multiplies panels, and begins
+// and ends the outputs.
 //
 //     pack_row(from, 1, width, 1.0f, left + i * kGroup, rows);   // row i of a left panel
 //     pack_columns<float>(keys, 16, 8, width, to);               // keys 16 to 23: a right one
 //     multiply(rows, left, to, width, nullptr, scores, stride);
+//     write_outputs<float>(block);
 //
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/attention_block.hpp"
+#include "pto/isa/cpu/math.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace attention {
@@ -49,6 +52,36 @@ inline void multiply(int rows, const float* left, const float* right, int units,
   }
   out.to_stride = out.from_stride = stride * int64_t(sizeof(float));
   matmul::MicroKernel<FloatDot>::get(rows, kVectors)({left, right, units, 1, 0}, out);
+}
+
+// Begins the outputs of all rows.
+inline void clear_outputs(const KeyBlock& b) {
+  for (int row = 0; row < b.rows; ++row) b.largest(row) = kLowest, b.sum(row) = 0;
+  for (int64_t i = 0; i < int64_t(b.rows) * b.sizes.outs; i += kLane)
+    lanes::store<kLane>(b.outs(0) + i, V{});
+}
+
+// Writes the outputs of all rows to those of the job.
+template <class T>
+void write_outputs(const KeyBlock& b) {
+  constexpr float kLn2 = 0.693147181f;
+  const auto& to = b.job.out;
+  for (int row = 0; row < b.rows; ++row) {
+    if (b.job.log_sums.data)
+      b.of_row(b.job.log_sums, row) =
+          b.largest(row) * kLn2 + lanes::log(lanes::splat<V>(b.sum(row)))[0];
+    if (!to.data) continue;
+    T* const out =
+        static_cast<T*>(to.data) + b.head(row) * to.head_stride + b.query(row) * to.row_stride;
+    const float total = b.sum(row), share = total == 0 ? 0 : 1 / total;
+    const V scale = lanes::splat<V>(share);
+    int col = 0;
+    for (; to.col_stride == 1 && col + kLane <= b.job.value_width; col += kLane)
+      lanes::store<kLane>(out + col, lanes::load<kLane>(b.outs(row) + col) * scale);
+    for (; col < b.job.value_width; col += kLane)
+      lanes::scatter<kLane>(out + col * to.col_stride, to.col_stride,
+                            lanes::load<kLane>(b.outs(row) + col) * scale, b.job.value_width - col);
+  }
 }
 
 }  // namespace attention

@@ -5,7 +5,7 @@
 //
 //     Softmax<float>(block).weigh(first_row, sliver);
 //
-// Scores are logarithms to base 2.
+// Scores, times the factor that is still to be applied, are logarithms to base 2.
 // Thread safety: pure functions on the memory of the block.
 #pragma once
 #include "pto/isa/cpu/attention_dropout.hpp"
@@ -13,8 +13,6 @@
 
 PTO_NAMESPACE_BEGIN
 namespace attention {
-
-constexpr float kLowest = -__builtin_inff(), kLargest = 3.40282347e38f;
 
 // Stores kLane elements of a row, from number `At` of a multiple of eight on, in its left panel.
 template <int At, class W>
@@ -29,38 +27,62 @@ PTO_INLINE void put(float* to, int rows, W x) {
   }
 }
 
+// Weights of a row in the left panel of its sliver, a panel of keys after another.
+class PanelWeights {
+ public:
+  static constexpr int kMostRows = kRows;  // of a sliver
+
+  PanelWeights(const KeyBlock& b, int first_row, const Sliver& s, int i)
+      : to_(b.weights(s.row - first_row) + s.keys.first * s.rows + i * kGroup), rows_(s.rows) {}
+
+  static PTO_INLINE V exp2(V x) { return lanes::exp2_to_one(x); }
+  // Stores kLane weights, from number `At` of the panel of keys on.
+  template <int At>
+  PTO_INLINE void put(V x) const {
+    attention::put<At>(to_, rows_, x);
+  }
+  PTO_INLINE void next() { to_ += kPanel * rows_; }
+
+ private:
+  float* to_;
+  const int rows_;
+};
+
 // T: the type of the mask's numbers.
-template <class T>
+template <class T, class Weights = PanelWeights>
 class Softmax {
  public:
-  explicit Softmax(const KeyBlock& block) : b_(block), job_(block.job), dropout_(job_) {}
+  // `factor`: of scores, where the queries do not have it.
+  explicit Softmax(const KeyBlock& block, float factor = 1)
+      : b_(block), job_(block.job), dropout_(job_), factor_(factor) {
+    changes_ = job_.softcap != 0 || job_.slopes.data || job_.mask.data;
+    applies_factor_ = factor != 1 && (changes_ || !(factor > 0));
+  }
 
   // Weighs all rows of a sliver, step by step: rows do not wait for each other then. `first_row`:
   // of those whose scores were computed together.
   void weigh(int first_row, const Sliver& s) const {
     if (!s.keys.any()) return;
-    const int first = s.keys.first, end = rounded_up(s.keys.last, kPanel);
-    float now[kRows];
+    const int first = s.keys.first, end = rounded_up(s.keys.last, b_.sizes.panel);
+    const float factor = applies_factor_ ? 1 : factor_;
+    float now[Weights::kMostRows];
     for (int i = 0; i < s.rows; ++i) {
       float* const score = b_.scores(s.row + i - first_row);
       prepare(score, s.row + i, first, end);
-      now[i] = largest_of(score + first, score + end, b_.largest(s.row + i));
+      const float most = largest_of(score + first, score + end) * factor;
+      now[i] = most > b_.largest(s.row + i) ? most : b_.largest(s.row + i);
     }
     for (int i = 0; i < s.rows; ++i) rescale(s.row + i, now[i]);
-    float* const to = b_.weights(s.row - first_row) + first * s.rows;
     for (int i = 0; i < s.rows; ++i) {
       const float* const score = b_.scores(s.row + i - first_row);
       const float shift = now[i] == kLowest ? 0 : now[i];
-      float* const left = to + i * kGroup;
-      if (dropout_.is_active()) {
-        float factors[kMostKeys];
-        dropout_.find(b_, s.row + i, first, end, factors);
-        b_.sum(s.row + i) +=
-            exponentials<true>(score + first, score + end, shift, left, s.rows, factors + first);
-      } else {
-        b_.sum(s.row + i) +=
-            exponentials<false>(score + first, score + end, shift, left, s.rows, nullptr);
-      }
+      const Weights to(b_, first_row, s, i);
+      float factors[kMostKeysEver];
+      if (dropout_.is_active()) dropout_.find(b_, s.row + i, first, end, factors);
+      b_.sum(s.row + i) +=
+          dropout_.is_active()
+              ? exponentials<true>(score + first, score + end, factor, shift, to, factors + first)
+              : exponentials<false>(score + first, score + end, factor, shift, to, nullptr);
     }
   }
 
@@ -68,7 +90,10 @@ class Softmax {
   // those that the row does not see -infinity.
   void prepare(float* score, int row, int first, int end) const {
     const Seen keys = b_.seen(row);
-    change(score, row, keys);
+    if (applies_factor_)
+      for (int k = first; k < end; k += kLane)
+        lanes::store<kLane>(score + k, lanes::load<kLane>(score + k) * factor_);
+    if (changes_) change(score, row, keys);
     fill(score, first, smaller(keys.first, end), kLowest);
     fill(score, larger(keys.last, first), end, kLowest);
   }
@@ -81,34 +106,35 @@ class Softmax {
   }
 
  private:
-  static PTO_INLINE float largest_of(const float* score, const float* end, float start) {
-    V even = lanes::splat<V>(start), odd = even;
+  static PTO_INLINE float largest_of(const float* score, const float* end) {
+    V even = lanes::splat<V>(kLowest), odd = even;
     for (; score < end; score += kPanel) {
       even = lanes::max_or_second(lanes::load<kLane>(score), even);
       odd = lanes::max_or_second(lanes::load<kLane>(score + kLane), odd);
     }
-    const auto larger = [](auto a, auto b) { return lanes::max_or_second(a, b); };
-    return lanes::reduce(larger, larger(even, odd));
+    const auto most = [](auto a, auto b) { return lanes::max_or_second(a, b); };
+    return lanes::reduce(most, most(even, odd));
   }
 
-  // Stores 2^(score - shift), times a factor if it drops, in a row of a panel; returns their sum
-  // without the factors.
+  // Stores 2^(score * factor - shift), times dropout's factors if it drops; returns their sum
+  // without these.
   template <bool Drops>
-  static PTO_INLINE float exponentials(const float* score, const float* end, float shift, float* to,
-                                       int rows, const float* factor) {
+  static PTO_INLINE float exponentials(const float* score, const float* end, float factor,
+                                       float shift, Weights to, const float* kept) {
+    const V by = lanes::splat<V>(factor), less = lanes::splat<V>(-shift);
     V even = {}, odd = {};
-    for (; score < end; score += kPanel, to += kPanel * rows) {
-      const V first = lanes::exp2_to_one(lanes::load<kLane>(score) - shift);
-      const V second = lanes::exp2_to_one(lanes::load<kLane>(score + kLane) - shift);
+    for (; score < end; score += kPanel, to.next()) {
+      const V first = Weights::exp2(lanes::fma(lanes::load<kLane>(score), by, less));
+      const V second = Weights::exp2(lanes::fma(lanes::load<kLane>(score + kLane), by, less));
       even += first;
       odd += second;
       if constexpr (Drops) {
-        put<0>(to, rows, first * lanes::load<kLane>(factor));
-        put<kLane>(to, rows, second * lanes::load<kLane>(factor + kLane));
-        factor += kPanel;
+        to.template put<0>(first * lanes::load<kLane>(kept));
+        to.template put<kLane>(second * lanes::load<kLane>(kept + kLane));
+        kept += kPanel;
       } else {
-        put<0>(to, rows, first);
-        put<kLane>(to, rows, second);
+        to.template put<0>(first);
+        to.template put<kLane>(second);
       }
     }
     return lanes::reduce([](auto a, auto b) { return a + b; }, even + odd);
@@ -125,7 +151,6 @@ class Softmax {
 
   // Applies what changes the scores of the keys that the row sees.
   void change(float* score, int row, Seen keys) const {
-    if (job_.softcap == 0 && !job_.slopes.data && !job_.mask.data) return;
     const float cap = job_.softcap * lanes::kLog2E;
     const auto& slopes = job_.slopes;
     const float slope =
@@ -160,6 +185,8 @@ class Softmax {
   const KeyBlock& b_;
   const pto_attention_job& job_;
   const Dropout dropout_;
+  const float factor_;
+  bool changes_, applies_factor_;
 };
 
 }  // namespace attention

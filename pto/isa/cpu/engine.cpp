@@ -79,6 +79,12 @@ bool pairs_are_fast() {
   return are;
 }
 
+const Abilities& abilities_of_this() {
+  static const Abilities abilities = {best_engine(), has_pairs(kThis), may_use_tiles,
+                                      pairs_are_fast};
+  return abilities;
+}
+
 // A product of f32 as operators ask for it.
 pto_matmul_job job_of_floats() {
   pto_matmul_job job = {};
@@ -148,10 +154,21 @@ int choose_engine(const pto_matmul_job& job, const Abilities& abilities) {
   return best;
 }
 
-int engine_of(const pto_matmul_job& job) {
-  static const Abilities abilities = {best_engine(), has_pairs(kThis), may_use_tiles,
-                                      pairs_are_fast};
-  return choose_engine(job, abilities);
+int choose_engine_of_attention(int wanted, int type, const Abilities& abilities) {
+  pto_matmul_job product = {};
+  product.engine = wanted, product.precision = PTO_MATMUL_CHAIN;
+  product.a.type = product.b.type = type;
+  const int engine = choose_engine(product, abilities);
+  // On tiles an instruction of pairs rounds the weights; alone pairs have no loops.
+  const bool has_loops =
+      engine <= PTO_MATMUL_AVX512_VNNI || (engine == PTO_MATMUL_AMX && abilities.has_pairs);
+  return has_loops ? engine : abilities.best;
+}
+
+int engine_of(const pto_matmul_job& job) { return choose_engine(job, abilities_of_this()); }
+
+int engine_of_attention(int wanted, int type) {
+  return choose_engine_of_attention(wanted, type, abilities_of_this());
 }
 
 const char* way_of_floats() {

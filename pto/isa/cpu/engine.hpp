@@ -23,6 +23,10 @@ bool has_matmul_tiles();
 // The engine that runs a job.
 int engine_of(const pto_matmul_job& job);
 
+// The engine that runs attention of elements of `type` where `wanted` is: PTO_MATMUL_BEST and
+// others. Returns PTO_MATMUL_BEST where the CPU lacks it.
+int engine_of_attention(int wanted, int type);
+
 // Says how operators multiply f32 at the precision of the process: "three parts of bf16 on AMX".
 const char* way_of_floats();
 
@@ -49,5 +53,6 @@ struct Abilities {
   bool (*pairs_are_fast)();  // faster than multiply-adds of f32
 };
 int choose_engine(const pto_matmul_job& job, const Abilities& abilities);
+int choose_engine_of_attention(int wanted, int type, const Abilities& abilities);
 
 }  // namespace pto

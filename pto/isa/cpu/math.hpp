@@ -120,6 +120,32 @@ PTO_INLINE V exp2_to_one(V x) {
   return q * bit_cast<V>((bit_cast<I>(shifted) - (0x4b400000 - 127)) << 23);
 }
 
+// Computes 2^x for x up to 0 with a relative error of 3e-6, 0 below 2^-125: for what becomes bf16.
+// NaN stays.
+template <class V>
+PTO_INLINE V exp2_to_one_roughly(V x) {
+  constexpr float kShift = 12582912.f;  // 1.5 * 2^23: rounds to an integer
+  constexpr float kC0 = 0.99999926f, kC1 = 0.69312181f, kC2 = 0.24024745f, kC3 = 0.05591786f,
+                  kC4 = 0.0095701f;
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (sizeof(V) == 64) {
+    const V shifted = x + kShift, n = shifted - kShift;
+    const V q = horner(x - n, kC0, kC1, kC2, kC3, kC4);
+    // Results that would be subnormal are masked, for the CPU takes long for them.
+    uint16_t has;
+    V scaled;
+    asm("vcmpnltps %2, %1, %0" : "=Yk"(has) : "v"(x), "v"(splat<V>(-125.5f)));
+    asm("vscalefps %3, %2, %0%{%1%}%{z%}" : "=v"(scaled) : "Yk"(has), "v"(q), "v"(n));
+    return scaled;
+  }
+#endif
+  using I = Vec<int32_t, kCount<V>>;
+  x = max_or_second(splat<V>(-127.f), x);
+  const V shifted = x + kShift;
+  const V q = horner(x - (shifted - kShift), kC0, kC1, kC2, kC3, kC4);
+  return q * bit_cast<V>((bit_cast<I>(shifted) - (0x4b400000 - 127)) << 23);
+}
+
 // Computes a / b for b in [1, 2^100] and a in [0, b]: half an ULP, three times the throughput of
 // vdivps on some machines. One Newton step on the quotient squares the 14 good bits of the
 // estimate.

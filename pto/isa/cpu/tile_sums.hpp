@@ -49,6 +49,20 @@ struct TileEnds {
   }
 };
 
+// Gives tiles the sizes of at most 32 x 32 sums and of their operands, and zeros them.
+template <class Way>
+void configure_tiles(int rows, int cols) {
+  const int down[] = {smaller(rows, kTileRows), rows - smaller(rows, kTileRows)};
+  const int across[] = {4 * smaller(cols, kTileCols), 4 * (cols - smaller(cols, kTileCols))};
+  TileConfig config;
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) config.set(2 * i + j, down[i], across[j]);
+    config.set(4 + i, down[i], kTileRowBytes);
+    config.set(6 + i, kTileRows, across[i]);
+  }
+  Way::configure(config);
+}
+
 template <class Way>
 class TileSums {
  public:
@@ -95,15 +109,7 @@ class TileSums {
   void configure(int rows, int cols) {
     if (rows == rows_ && cols == cols_) return;
     rows_ = rows, cols_ = cols;
-    const int down[] = {smaller(rows, kTileRows), rows - smaller(rows, kTileRows)};
-    const int across[] = {4 * smaller(cols, kTileCols), 4 * (cols - smaller(cols, kTileCols))};
-    TileConfig config;
-    for (int i = 0; i < 2; ++i) {
-      for (int j = 0; j < 2; ++j) config.set(2 * i + j, down[i], across[j]);
-      config.set(4 + i, down[i], kTileRowBytes);
-      config.set(6 + i, kTileRows, across[i]);
-    }
-    Way::configure(config);
+    configure_tiles<Way>(rows, cols);
   }
 
   bool has_tiles(const Place& place) const {
