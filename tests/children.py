@@ -111,6 +111,6 @@ def _become(request: dict, path: list[str]) -> None:
 if __name__ == "__main__":
     PATH = [p for p in sys.path[1:] if p not in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     with contextlib.suppress(ImportError):  # another framework's environment
-        import torch  # noqa: F401
+        import torch.fx.experimental.symbolic_shapes  # noqa: F401 takes a second of pto.torch's
 
     _become(_next_request(socket.socket(fileno=int(sys.argv[1]))), PATH)

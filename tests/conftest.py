@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures and settings of every Python test."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -12,6 +13,19 @@ from host_cases import kernels, rt, two  # noqa: F401 fixtures of level host
 # A shell that starts the tests in the background ignores Ctrl-C for them and for their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Objects of imported modules and of the collected tests live until the end: no search for
+    garbage looks through them, which takes a third of a second each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

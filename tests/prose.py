@@ -30,7 +30,7 @@ def comment_openings(file: File) -> Iterator[tuple[int, str]]:
 
 def docstring_openings(file: File) -> Iterator[tuple[int, str]]:
     """The first line of each paragraph in docstrings."""
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if not isinstance(node, DOCUMENTED) or ast.get_docstring(node, clean=False) is None:
             continue
         is_open = False
@@ -108,7 +108,7 @@ def cpp_literals(file: File) -> Iterator[tuple[int, str, str]]:
 def python_literals(file: File) -> Iterator[tuple[int, str, str]]:
     """(line, text, the code before it) of the literals that are no docstrings."""
     inside: set[int] = set()  # docstrings, and the parts of f-strings
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if isinstance(node, ast.Expr):
             inside.add(id(node.value))
         if isinstance(node, ast.JoinedStr):

@@ -33,17 +33,17 @@ class File:
         self.text = (root / name).read_text(errors="replace")
         self.lines = self.text.splitlines()
 
-    @property
+    @cached_property
     def kind(self) -> str:
         if self.name == "dev" or self.path.name.startswith("conftest"):
             return ".py"
         return ".cmake" if self.path.name == "CMakeLists.txt" else self.path.suffix
 
-    @property
+    @cached_property
     def is_cpp(self) -> bool:
         return self.kind in (".cpp", ".hpp", ".h", ".def")
 
-    @property
+    @cached_property
     def is_code(self) -> bool:
         return self.is_cpp or self.kind in (".py", ".cmake", ".sh") or self.name == ".ci/run"
 
@@ -58,6 +58,11 @@ class File:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Those of the tree; many rules look through them."""
+        return [*ast.walk(self.tree)]
 
     def at(self, line: int) -> str:
         return f"{self.name}:{line}"

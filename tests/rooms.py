@@ -107,7 +107,7 @@ def uses(file: File) -> Iterator[tuple[int, str]]:
             if match:
                 yield number, match.group(1)
     elif file.kind == ".py":
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             yield from ((node.lineno, name) for name in names_used(file, node))
 
 
@@ -159,7 +159,7 @@ def imported_when_run(file: File) -> set[str]:
     """The imports of a file, except those for types alone."""
     found = {used for _, used in uses(file)}
     if file.kind == ".py":
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 inner = {name for one in ast.walk(node) for name in names_used(file, one)}
                 found -= inner
@@ -209,7 +209,7 @@ def code_lines(file: File) -> int:
         return sum(1 for line in text.splitlines() if line.strip())
     lines = {i for i, t in enumerate(file.lines, 1) if t.strip() and not t.lstrip().startswith("#")}
     if file.kind == ".py":
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             first = getattr(node, "body", None)
             first = first[0] if isinstance(first, list) and first else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):

@@ -91,6 +91,7 @@ def pytest(dev: ModuleType, minutes: Minutes) -> int:
     command = [dev.PYTHON, "-m", "pytest", "-n", dev.JOBS, "--dist", "worksteal"]
     # A thread of PyTorch that spins for one whose core another process has takes 20 ms a call.
     env = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, VARIABLE: str(noted)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # each child would compile pto's modules anew
     return dev.shown(command, env=env)
 
 

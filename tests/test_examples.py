@@ -2,9 +2,9 @@
 """Every example runs from any folder (01_add_kernel: test_cpp_route.py)."""
 
 import subprocess
-import sys
 from pathlib import Path
 
+import children
 import pytest
 
 from pto import build_config
@@ -16,7 +16,7 @@ KERNELS = sorted(FOLDER.glob("kernels/*.cpp"))
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_prints_its_check(example, tmp_path):
-    run = subprocess.run([sys.executable, example], capture_output=True, text=True, cwd=tmp_path)
+    run = children.run(example, cwd=tmp_path)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.strip()
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`import infini.ops`: the operators of the public vendor-neutral library on arrays of any kind."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+import children
 import ml_dtypes
 import numpy as np
 import pytest
@@ -158,9 +157,8 @@ def test_a_wrong_call_says_what_why_and_how_to_mend_it(call, error, text):
 
 
 def run(text, *folders, **options):
-    command = [sys.executable, "-c", text]
     path = f"import sys; sys.path[:0] = {list(map(str, folders))!r}\n"
-    return subprocess.run([*command[:2], path + text], capture_output=True, text=True, **options)
+    return children.run("-c", path + text, **options)
 
 
 USE = "import numpy as np, infini.ops; y = np.zeros(2); infini.ops.add(y, 1, y); print(y)"

@@ -2,10 +2,9 @@
 """The decode loops of examples/models, in small sizes."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import children
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -15,8 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_a_layer_decodes_as_its_peer_does(layer):
     """62 keys and then more, of which the layer of DeepSeek selects 64."""
     arguments = ["--small", "--layer", layer, "--steps", "3", "--keys", "62"]
-    command = [sys.executable, "-m", "examples.models", *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    run = children.run("-m", "examples.models", *arguments, cwd=ROOT)
     assert run.returncode == 0, run.stderr
     found = re.search(
         r"([\d.]+) tokens/s, .* ([\d.]+), .* least cosine of outputs ([\d.]+)", run.stdout

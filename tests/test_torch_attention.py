@@ -2,10 +2,9 @@
 """PyTorch's scaled_dot_product_attention on our kernels: pto.config.torch_attention."""
 
 import os
-import subprocess
-import sys
 import threading
 
+import children
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -365,7 +364,8 @@ found = torch.nn.functional.scaled_dot_product_attention(q, q, q)
 assert torch.equal(found, torch.ops.pto.attention(q, q, q))
 """
     variables = os.environ | {"PTO_TORCH_ATTENTION": "1"}
-    subprocess.run([sys.executable, "-c", code], env=variables, check=True)
+    done = children.run("-c", code, env=variables)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_environment_without_its_kernels_is_one_warning():
@@ -382,7 +382,8 @@ with warnings.catch_warnings(record=True) as said:
 assert "not built" in text and "fix: python -m pto adapters build torch" in text, text
 """
     variables = os.environ | {"PTO_TORCH_ATTENTION": "1"}
-    subprocess.run([sys.executable, "-c", code], env=variables, check=True)
+    done = children.run("-c", code, env=variables)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_switch_is_true_or_false():

@@ -11,7 +11,7 @@ in prose.py, that of class names in classes.py.
 import ast
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def sizes(file: File) -> Iterator[Offence]:
 
 
 def python_functions(file: File) -> Iterator[tuple[str, int, int]]:
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, node.end_lineno - node.lineno + 1
 
@@ -185,9 +185,16 @@ def normalised(file: File) -> Counter[str]:
 def alike(files: list[File]) -> Iterator[Offence]:
     counted = [(file, normalised(file)) for file in files if file.is_code]
     counted = [(f, lines, lines.total()) for f, lines in counted if lines.total() > MIN_ALIKE_LINES]
+    having = defaultdict(list)  # line: the files so far that have it, by index, and how often
     for index, (file, lines, total) in enumerate(counted):
-        for other, others, others_total in counted[:index]:
-            same = (lines & others).total() / min(total, others_total)
+        shared = Counter()  # index of a file before: the number of lines of both
+        for line, times in lines.items():
+            for before, others_times in having[line]:
+                shared[before] += min(times, others_times)
+            having[line].append((index, times))
+        for before in sorted(shared):
+            other, _, others_total = counted[before]
+            same = shared[before] / min(total, others_total)
             if same > MAX_ALIKE:
                 yield Offence(
                     file.name, f"{same:.0%} of its lines stand in {other.name} too",
