@@ -177,3 +177,14 @@ def test_what_does_not_fit_is_refused(change, message):
     with pytest.raises(Error, match=message) as raised:
         ops.linear(**given)
     assert raised.value.why and raised.value.fix
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_threads_share_a_few_rows_as_the_weight_is_large(rows):
+    """Their time is that of reading the weight, which grows with it and not with the rows."""
+    x, small, large = np.zeros((rows, 512)), np.zeros((64, 512)), np.zeros((2048, 512))
+    more = (None, None, None, "none")
+    for weight in (small, large):
+        bytes_read = weight.size * 2  # of bf16
+        assert ops.linear.definition.work(x, weight, *more)[1] >= bytes_read
+        assert ops.matmul.definition.work(x, weight.T, False, False)[1] >= bytes_read

@@ -18,7 +18,7 @@ from pto.language.infer import Size, Spec, require_equal, require_shape, where_n
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 from pto.ops.activation import gelu_in_numpy, silu_in_numpy
-from pto.ops.product import FLOPS_A_BYTE, TOLERANCE
+from pto.ops.product import FLOPS_A_BYTE, TOLERANCE, work_of_depth
 
 ACTIVATIONS = {
     "none": lambda x: x,
@@ -164,7 +164,7 @@ def _result(x: Spec, weight: Spec, bias: Spec | None, activation: str) -> Spec:
 
 def _work(x: Spec, weight: Spec) -> tuple[Size, Size]:
     results = math.prod(x.shape[:-1]) * weight.shape[0]
-    return results, results * x.shape[-1] // FLOPS_A_BYTE
+    return results, work_of_depth(results, x.shape[-1], weight)
 
 
 @op(

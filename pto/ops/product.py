@@ -57,10 +57,15 @@ def check_depth(a: Spec, b: Spec, transpose_a: bool, transpose_b: bool) -> None:
     require_equal(depth, height, "matmul")
 
 
+def work_of_depth(results: Size, depth: Size, b: Spec) -> Size:
+    """The work of sums over a depth: multiplying, and for few rows reading b, 2 bytes an element at
+    least."""
+    return results * depth // FLOPS_A_BYTE + math.prod(b.shape) * 2
+
+
 def work_of(a: Spec, b: Spec, shape: tuple, transpose_a: bool) -> tuple[Size, Size]:
     results = math.prod(shape)
-    depth = _matrix(a, transpose_a, True)[1]
-    return results, results * depth // FLOPS_A_BYTE
+    return results, work_of_depth(results, _matrix(a, transpose_a, True)[1], b)
 
 
 def check_addend(c: Spec | None, shape: tuple) -> None:
