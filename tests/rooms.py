@@ -60,7 +60,7 @@ BUDGETS = {
     "launch": 6541,
     "models": 2500,
     "operators": 3325,
-    "ops": 5172,
+    "ops": 5180,
     "passes": 2680,
     "pto": 2180,
     "studio": 1000,
