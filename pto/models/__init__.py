@@ -6,6 +6,9 @@ torch.ops.pto.indexer_prolog), and traced tensors inside a traced function. Cach
 where they lie.
 """
 
+from typing import NoReturn
+
+from pto.errors import unknown_attribute
 from pto.models.decode import MlaDecodeStep as mla_decode_step
 from pto.models.decode import MlaDecodeStepFloat as mla_decode_step_float
 from pto.models.delta import GatedDeltaRule as gated_delta_rule
@@ -33,3 +36,9 @@ __all__ = [
     "sparse_attention_float", "mla_decode_step", "mla_decode_step_float", "gated_delta_rule",
     "paged_attention", "qwen3_attention",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(f"module 'pto.models' has no attribute {name!r}")
+    raise unknown_attribute("pto.models", name, __all__)

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import pto
+import pto.models
+import pto.torch
 
 IMPORT_EVERYTHING = """
 import importlib, os, pto
@@ -79,6 +81,16 @@ def test_a_setting_that_does_not_exist_is_not_set():
     assert not hasattr(pto.config, "thread")
     with pytest.raises(pto.errors.UnknownAttribute, match="the known names are .*interpret"):
         pto.config.nothing = 1
+
+
+def test_a_misspelt_operator_of_a_framework_or_a_model_is_told_the_nearest_name():
+    for module, wrong, right in [
+        (pto.torch, "gelo", "gelu"),
+        (pto.models, "topk_gates", "topk_gate"),
+    ]:
+        with pytest.raises(pto.errors.UnknownAttribute, match=f"did you mean {right}?"):
+            getattr(module, wrong)
+        assert right in dir(module) and not hasattr(module, "_nothing")
 
 
 def test_a_name_like_no_other_of_many_is_told_without_a_long_list():

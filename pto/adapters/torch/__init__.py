@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from pto.adapters import build as adapter_libraries
-from pto.adapters.record import Record, on_operator
+from pto.adapters.record import Record, on_operator, operator_names, unknown_operator
 from pto.adapters.torch import activation, autocast, autograd, batching, build, direct, fake
 from pto.adapters.torch.quantized import int4_from_torch
 from pto.adapters.torch.record import (
@@ -159,7 +159,11 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(torch.ops.pto, name)
     except AttributeError:
-        raise AttributeError(f"module 'pto.torch' has no attribute or operator {name!r}") from None
+        raise unknown_operator("pto.torch", name) from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *operator_names()})
 
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
