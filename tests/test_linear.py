@@ -9,7 +9,7 @@ from torch.nn import functional as F
 import pto.torch  # noqa: F401 registers torch.ops.pto
 from pto import ops
 from pto.errors import Error
-from pto.ops.linear import PackWeight
+from pto.ops.linear import MatMulPacked, PackWeight
 
 ACTIVATIONS = {
     "none": lambda x: x,
@@ -188,3 +188,5 @@ def test_threads_share_a_few_rows_as_the_weight_is_large(rows):
         bytes_read = weight.size * 2  # of bf16
         assert ops.linear.definition.work(x, weight, *more)[1] >= bytes_read
         assert ops.matmul.definition.work(x, weight.T, False, False)[1] >= bytes_read
+        packed = np.zeros(weight.size)
+        assert MatMulPacked.definition.work(x, packed, len(weight))[1] >= bytes_read

@@ -18,7 +18,7 @@ from pto.language.infer import Size, Spec, require_equal, require_shape, where_n
 from pto.language.native_kernel import cpp_kernel
 from pto.language.op import op
 from pto.ops.activation import gelu_in_numpy, silu_in_numpy
-from pto.ops.product import FLOPS_A_BYTE, TOLERANCE, work_of_depth
+from pto.ops.product import TOLERANCE, work_of_depth
 
 ACTIVATIONS = {
     "none": lambda x: x,
@@ -119,7 +119,7 @@ class MatMulPacked:
 
     def work(a, packed, cols):
         results = math.prod(a.shape[:-1]) * cols
-        return results, results * a.shape[-1] // FLOPS_A_BYTE
+        return results, work_of_depth(results, a.shape[-1], packed)
 
     kernel = cpp_kernel("linear.cpp", "matmul_packed", takes_strides=True)
 
