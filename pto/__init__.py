@@ -115,8 +115,6 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("pto.tasks"), name)
     if name in _ADAPTERS or name in ("aten", "comm", "models", "ops", "testing"):
         return importlib.import_module(f"{__name__}.{name}")
-    if name.startswith("_"):
-        raise AttributeError(f"module 'pto' has no attribute {name!r}")
     raise unknown_attribute("pto", name, __dir__(), other_name(name))
 
 

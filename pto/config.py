@@ -194,8 +194,6 @@ class Config:
     if not TYPE_CHECKING:  # type checkers would take every name
 
         def __getattr__(self, name: str) -> NoReturn:
-            if name.startswith("_"):
-                raise AttributeError(f"pto.config has no attribute {name!r}")
             raise unknown_attribute("pto.config", name, _NAMES)
 
         def __setattr__(self, name: str, value: object) -> None:

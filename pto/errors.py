@@ -101,10 +101,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"the known names are {', '.join(names)}"
 
 
-def unknown_attribute(
-    owner: str, name: str, known: Iterable[str], why: str = ""
-) -> UnknownAttribute:
-    """The error for a name that `owner`, spelled as in a program, does not have."""
+def unknown_attribute(owner: str, name: str, known: Iterable[str], why: str = "") -> AttributeError:
+    """The error for a name that `owner`, spelled as in a program, does not have. Names with a first
+    underscore are asked for by Python and libraries, again and again: no advice is looked for."""
+    if name.startswith("_"):
+        return AttributeError(f"{owner} has no attribute {name!r}")
     return UnknownAttribute(
         f"{owner} has no {name}", why or nearest(name, known), f"dir({owner}) lists its names"
     )

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pto import _core
-from pto.errors import unknown_attribute
 from pto.schema import Argument, Output, Signature, bound, checked
 
-__all__ = ["Argument", "Output", "Record", "on_operator", "operator_names", "unknown_operator"]
+__all__ = ["Argument", "Output", "Record", "on_operator", "operator_names"]
 
 
 class Record(Signature):
@@ -63,10 +62,3 @@ def operator_names() -> set[str]:
     """All operators of the registry that an adapter shows as its own, by name."""
     names = (_core.operator_record(index)["name"] for index in range(_core.operator_count()))
     return {name for name in names if "::" not in name}
-
-
-def unknown_operator(module: str, name: str) -> AttributeError:
-    """The error for an attribute that an adapter's module does not have."""
-    if name.startswith("_"):
-        return AttributeError(f"module {module!r} has no attribute {name!r}")
-    return unknown_attribute(module, name, operator_names())

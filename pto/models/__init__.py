@@ -39,6 +39,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> NoReturn:
-    if name.startswith("_"):
-        raise AttributeError(f"module 'pto.models' has no attribute {name!r}")
     raise unknown_attribute("pto.models", name, __all__)

@@ -89,8 +89,6 @@ def __getattr__(name: str) -> Any:
     found = globals().get(name[:-1]) if name.endswith("_") else None
     if getattr(found, "in_place", None) is not None:
         return found.in_place
-    if name.startswith("_"):
-        raise AttributeError(f"module 'pto.ops' has no attribute {name!r}")
     raise unknown_attribute("pto.ops", name, __dir__())
 
 

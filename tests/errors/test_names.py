@@ -86,6 +86,7 @@ def test_a_setting_that_does_not_exist_is_not_set():
 def test_a_misspelt_operator_of_a_framework_or_a_model_is_told_the_nearest_name():
     for module, wrong, right in [
         (pto.torch, "gelo", "gelu"),
+        (pto.torch, "explan", "explain"),
         (pto.models, "topk_gates", "topk_gate"),
     ]:
         with pytest.raises(pto.errors.UnknownAttribute, match=f"did you mean {right}?"):

@@ -20,8 +20,8 @@ from pto import _core
 from pto.adapters.build import LIBRARIES
 from pto.adapters.jax.function import make
 from pto.adapters.jax.site import TARGET
-from pto.adapters.record import on_operator, unknown_operator
-from pto.errors import Failure
+from pto.adapters.record import on_operator
+from pto.errors import Failure, unknown_attribute
 
 __all__ = ["TARGET", "call", "describe"]
 
@@ -55,7 +55,7 @@ def _announce(index: int) -> None:
 
 def __getattr__(name: str) -> Any:
     if name not in _places:
-        raise unknown_operator("pto.jax", name)
+        raise unknown_attribute("pto.jax", name, __dir__())
     function = globals()[name] = make(_places[name])
     return function
 

@@ -19,7 +19,8 @@ import mindspore
 from pto.adapters.mindspore.eager import extension
 from pto.adapters.mindspore.functions import function
 from pto.adapters.mindspore.primitive import library, record
-from pto.adapters.record import on_operator, unknown_operator
+from pto.adapters.record import on_operator
+from pto.errors import unknown_attribute
 
 __all__ = ["call", "describe", "has_fast_calls", "index_of"]
 
@@ -50,7 +51,7 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise unknown_operator("pto.mindspore", name)
+    raise unknown_attribute("pto.mindspore", name, _indices)
 
 
 def _declare(index: int) -> None:

@@ -19,12 +19,12 @@ from typing import Any
 
 import tensorflow as tf
 from pto.adapters import build as adapter_libraries
-from pto.adapters.record import on_operator, unknown_operator
+from pto.adapters.record import on_operator
 from pto.adapters.tensorflow import build
 from pto.adapters.tensorflow.function import function
 from pto.adapters.tensorflow.gradient import register as register_gradient
 from pto.adapters.tensorflow.node import TensorFlowNode
-from pto.errors import Failure
+from pto.errors import Failure, unknown_attribute
 
 __all__ = ["call", "describe"]
 
@@ -90,7 +90,7 @@ def __getattr__(name: str) -> Any:
         if _operators is None and not _start():  # it may have been built since the import
             raise _not_built()
     if name not in _nodes:
-        raise unknown_operator("pto.tensorflow", name)
+        raise unknown_attribute("pto.tensorflow", name, __dir__())
     made = globals()[name] = function(_nodes[name])
     return made
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from pto.adapters import build as adapter_libraries
-from pto.adapters.record import Record, on_operator, operator_names, unknown_operator
+from pto.adapters.record import Record, on_operator, operator_names
 from pto.adapters.torch import activation, autocast, autograd, batching, build, direct, fake
 from pto.adapters.torch.quantized import int4_from_torch
 from pto.adapters.torch.record import (
@@ -32,7 +32,7 @@ from pto.adapters.torch.record import (
 )
 from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
 from pto.config import config
-from pto.errors import Failure
+from pto.errors import Failure, unknown_attribute
 
 __all__ = [
     "HOST_POOL",
@@ -159,11 +159,11 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(torch.ops.pto, name)
     except AttributeError:
-        raise unknown_operator("pto.torch", name) from None
+        raise unknown_attribute("pto.torch", name, __dir__()) from None
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *operator_names()})
+    return sorted({*globals(), *_COMPILE_TOOLS, *operator_names()})
 
 
 def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
