@@ -229,6 +229,30 @@ inline bool run(pto_attention_job job) {
   return pto_attention(&job) == 0;
 }
 
+// Compares some rows of a case, which run(job) computes; it returns false where it cannot.
+template <class E, class Run>
+void check(const Case& c, unsigned seed, int engine, const Run& run) {
+  SCOPED_TRACE(testing::Message() << c.heads << " heads, " << c.queries << " queries, " << c.keys
+                                  << " keys, widths " << c.width << " " << c.value_width
+                                  << ", engine " << engine << ", seed " << seed);
+  Operands<E> all(c, seed);
+  if (!run(all.job(engine))) return;
+  const int rows = c.heads * c.queries, step = std::max(1, rows / 40);
+  for (int row = int(seed) % step; row < rows; row += step) ASSERT_NO_FATAL_FAILURE(all.check(row));
+}
+
+// Expects NaN in rows 3 and 7, of `width` numbers, and the same numbers in all others.
+inline void expect_nan_in_its_rows(const std::vector<float>& got, const std::vector<float>& want,
+                                   int width) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    const size_t row = i / size_t(width);
+    if (row == 3 || row == 7)
+      EXPECT_TRUE(std::isnan(got[i])) << "row " << row;
+    else
+      EXPECT_EQ(got[i], want[i]) << "row " << row;
+  }
+}
+
 inline Case random_case(unsigned seed) {
   Random r{seed};
   Case c = {1 + r.below(3), 1 + r.below(seed % 4 ? 30 : 140), r.below(seed % 3 ? 60 : 600),

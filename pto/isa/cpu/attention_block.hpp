@@ -31,18 +31,18 @@ constexpr int kMostKeysEver = 1024;                        // of those on tiles 
 constexpr int kGradientKeys = 128;                         // of a block of the gradients
 constexpr int kFewRows = 2 * kRows;     // that may read keys and values where they lie
 constexpr int kNearFloats = 256 << 10;  // of keys and values, in the second cache
-constexpr float kLowest = -__builtin_inff(), kLargest = 3.40282347e38f;
+constexpr float kLowest = -__builtin_inff();
 
 PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }
 PTO_INLINE int larger(int a, int b) { return a > b ? a : b; }
 
 struct Sizes {
-  int keys, rows;      // of a block
-  int depth, outs;     // the widths, rounded up to whole groups and panels
-  int panel = kPanel;  // keys, or elements of a value, beside each other
-  int score_rows = kSubRows;
-  int element = sizeof(float);  // bytes, of packed queries, keys and values
-  bool has_weights = true;      // apart from the scores
+  int keys, rows;                     // of a block
+  int depth, outs;                    // the widths, rounded up to whole groups and panels
+  int panel = kPanel;                 // keys, or elements of a value, beside each other
+  int score_rows = kSubRows;          // that are kept
+  bool has_weights = true;            // apart from the scores
+  int element_bytes = sizeof(float);  // of packed queries, keys and values
 
   explicit Sizes(const pto_attention_job& job, int most_keys = kMostKeys)
       : depth(rounded_up(job.width, kGroup)), outs(rounded_up(job.value_width, kPanel)) {
@@ -65,7 +65,7 @@ struct Areas {
       return begin;
     };
     const auto floats = [&sizes](int64_t elements) {
-      return elements * sizes.element / int64_t(sizeof(float));
+      return elements * sizes.element_bytes / int64_t(sizeof(float));
     };
     queries = take(floats(int64_t(sizes.rows) * sizes.depth));
     outs = take(int64_t(sizes.rows) * sizes.outs);

@@ -14,6 +14,8 @@
 PTO_NAMESPACE_BEGIN
 namespace attention {
 
+constexpr float kLargest = 3.40282347e38f;
+
 // Stores kLane elements of a row, from number `At` of a multiple of eight on, in its left panel.
 template <int At, class W>
 PTO_INLINE void put(float* to, int rows, W x) {

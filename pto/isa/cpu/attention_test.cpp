@@ -49,15 +49,7 @@ void check_gradients(Case c, unsigned seed, int engine) {
   all.check_gradients(d, d_q, d_k, d_v, gradients_of_scores(job));
 }
 
-void check(const Case& c, unsigned seed, int engine) {
-  SCOPED_TRACE(testing::Message() << c.heads << " heads, " << c.queries << " queries, " << c.keys
-                                  << " keys, widths " << c.width << " " << c.value_width
-                                  << ", engine " << engine << ", seed " << seed);
-  Operands<float> all(c, seed);
-  if (!run(all.job(engine))) return;
-  const int rows = c.heads * c.queries, step = std::max(1, rows / 40);
-  for (int row = int(seed) % step; row < rows; row += step) ASSERT_NO_FATAL_FAILURE(all.check(row));
-}
+void check(const Case& c, unsigned seed, int engine) { check<float>(c, seed, engine, run); }
 
 TEST(Attention, EqualsTheWholeMatrixOfScores) {
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
@@ -128,14 +120,34 @@ TEST(Attention, KeepsNaNAndInfinityToTheirRows) {
     q[3 * job.q.row_stride] = std::numeric_limits<float>::quiet_NaN();
     q[7 * job.q.row_stride + 2] = std::numeric_limits<float>::infinity();
     if (!run(job) || !run(plain.job(engine))) continue;
-    const std::vector<float> got = all.outs(), want = plain.outs();
-    for (size_t i = 0; i < got.size(); ++i) {
-      const size_t row = i / 8;
-      if (row == 3 || row == 7)
-        EXPECT_TRUE(std::isnan(got[i])) << "row " << row;
-      else
-        EXPECT_EQ(got[i], want[i]) << "row " << row;
-    }
+    expect_nan_in_its_rows(all.outs(), plain.outs(), c.value_width);
+  }
+}
+
+// Elements are widened, and the results of floats are rounded.
+TEST(Attention, RoundsBf16Once) {
+  const Case c = {2, 50, 300, 40, 24};
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine) {
+    Operands<uint16_t> narrow(c, 3);
+    Operands<float> wide(c, 3);
+    pto_attention_job job = wide.job(engine);
+    const pto_attention_job of = narrow.job(engine);
+    const auto widen = [](const pto_attention_operand& from, int64_t count, float* to) {
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = isa::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(from.data)[i]} << 16);
+    };
+    const auto widened = [&](pto_attention_operand& to, const pto_attention_operand& from, int rows,
+                             int cols) {
+      ASSERT_EQ(to.row_stride, from.row_stride);
+      widen(from, (rows - 1) * from.row_stride + cols, static_cast<float*>(to.data));
+    };
+    widened(job.q, of.q, c.heads * c.queries, c.width);
+    widened(job.k, of.k, c.keys, c.width);
+    widened(job.v, of.v, c.keys, c.value_width);
+    if (!run(job) || !run(of)) continue;
+    const std::vector<float> got = narrow.outs(), want = wide.outs();
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_EQ(got[i], float(isa::bfloat16_t(want[i]))) << i << ", engine " << engine;
   }
 }
 

@@ -32,7 +32,7 @@ struct TileSizes : Sizes {
     keys = block(kKeyElements / width, kMostKeysEver);  // whole runs of dropout
     rows = block(kRowElements / width, kMostTileRows);
     panel = score_rows = kTileSide;
-    element = sizeof(uint16_t), has_weights = false;
+    element_bytes = sizeof(uint16_t), has_weights = false;
   }
 
  private:
