@@ -26,6 +26,7 @@ PTO_NAMESPACE_BEGIN
 namespace matmul {
 
 constexpr int kSide = 2 * kTileRows;  // rows and columns of the sums that tiles hold at a time
+constexpr int kCopyRows = 4;          // of a copy that are written in a step
 
 struct Square {
   int row, rows, col, cols;
@@ -123,8 +124,7 @@ class CopiedSums {
 
   bool has_some() const { return written_ < rows_; }
   void write_some() {
-    constexpr int kRows = 4;
-    if (written_ < rows_) write(smaller(written_ + kRows, int(rows_)));
+    if (written_ < rows_) write(smaller(written_ + kCopyRows, int(rows_)));
   }
   void finish() {
     if (written_ < rows_) write(int(rows_));
@@ -160,13 +160,13 @@ class CopiedSums {
     }
   }
   void write_tile(const int32_t* sums, const Sum* bias, int rows, int cols, char* at) const {
-    const size_t bytes = size_t(smaller(cols, kTileCols)) * sizeof(Sum);
+    const int count = smaller(cols, kTileCols);
     for (int64_t i = 0, step = lines_.row; i < rows; ++i, sums += kSide, at += step) {
       const Vec<Sum, kTileCols> line = added_line(sums, bias);
-      if (bytes == sizeof line)
+      if (count == kTileCols)
         __builtin_memcpy(at, &line, sizeof line);
       else
-        __builtin_memcpy(at, &line, bytes);
+        lanes::store_part<kTileCols>(reinterpret_cast<Sum*>(at), line, count);
     }
   }
 

@@ -15,36 +15,17 @@
 // Thread safety: each thread has its own memory and tiles.
 #pragma once
 #include "pto/isa/cpu/split_few_rows.hpp"
-#include "pto/isa/cpu/tile_product.hpp"
+#include "pto/isa/cpu/split_kernel.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-// Which parts are multiplied, in this order, the small ones first: their sum is rounded where it is
-// small. A part is loaded where it is another than before.
-struct ThreeParts {
-  static constexpr int kParts = 3, kTerms = 6;
-  static constexpr int a[] = {0, 0, 1, 1, 2, 0}, b[] = {2, 1, 1, 0, 0, 0};
-};
-struct TwoParts {
-  static constexpr int kParts = 2, kTerms = 3;
-  static constexpr int a[] = {0, 1, 0}, b[] = {1, 0, 0};
-};
-struct OnePart {
-  static constexpr int kParts = 1, kTerms = 1;
-  static constexpr int a[] = {0}, b[] = {0};
-};
-// The same for the transposed product.
-template <class Terms>
-struct TurnedTerms {
-  static constexpr int kParts = Terms::kParts, kTerms = Terms::kTerms;
-  static constexpr const int *a = Terms::b, *b = Terms::a;
-};
-
 // Sizes for a second cache of 2 MB: rows of a that are split at once take 768 KB, a panel of b
-// 192 KB. Each element of a is split again for each block of b.
+// 192 KB. Each element of a is split again for each block of b. A block takes up to 4.5 MB.
 constexpr int kSplitSteps = 32, kSplitRows = 128, kSplitPanels = 24;
 constexpr int kSplitFlags = 64 << 10;  // rows of a job
+constexpr int kSplitNear = 4;          // panels that are split together beside at most 128 rows
+constexpr int kSplitPiece = 2;         // steps of dense rows of b that are split together
 
 static_assert(kSplitPanels * kSide == kPassBlock * kPassCols);
 
@@ -54,73 +35,6 @@ struct SplitPanels {
   char right[kSplitPanels * kSplitSteps * kParts * kPair];
   SumCopies sums;  // or a row of a, of kSplitSteps
   uint8_t row_flags[kSplitFlags], col_flags[kSplitPanels * kSide];
-};
-
-// Parts of a, [steps][part][tiles], and of b.
-struct SplitOperands {
-  const char *a, *b;
-  int64_t a_part, b_part, ahead;
-  int steps;
-};
-
-template <class Way, class Terms, int Rows, int Cols>
-struct SplitKernel {
-  using Ends = TileEnds<Way, Rows, Cols>;
-
-  // The tiles of a step, and those that it asks for meanwhile.
-  struct Step {
-    const char *a, *b, *next_a, *next_b;
-  };
-  template <int Product>
-  static PTO_INLINE void ask(const Step& at) {
-    constexpr int kProducts = Terms::kTerms * Rows * Cols, kLines = Terms::kParts * kTileRows;
-    ask_part<Product, kProducts, Rows * kLines>(at.next_a);
-    ask_part<Product, kProducts, Cols * kLines>(at.next_b);
-  }
-
-  template <int I>
-  static PTO_INLINE void term(const Step& at, int64_t a_part, int64_t b_part) {
-    constexpr bool kNewA = I == 0 || Terms::a[I] != Terms::a[I > 0 ? I - 1 : 0];
-    constexpr bool kNewB = I == 0 || Terms::b[I] != Terms::b[I > 0 ? I - 1 : 0];
-    constexpr int kFirst = I * Rows * Cols;
-    const char *const a = at.a + Terms::a[I] * a_part, *const b = at.b + Terms::b[I] * b_part;
-    if constexpr (kNewA) Way::template load<4>(a, kTileRowBytes);
-    if constexpr (kNewA && Rows == 2) Way::template load<5>(a + kTileBytes, kTileRowBytes);
-    if constexpr (kNewB) Way::template load<6>(b, kTileRowBytes);
-    if constexpr (kNewB && Cols == 2) Way::template load<7>(b + kTileBytes, kTileRowBytes);
-    Way::template add<0, 4, 6>();
-    ask<kFirst>(at);
-    if constexpr (Cols == 2) {
-      Way::template add<1, 4, 7>();
-      ask<kFirst + 1>(at);
-    }
-    if constexpr (Rows == 2) {
-      Way::template add<2, 5, 6>();
-      ask<kFirst + Cols>(at);
-    }
-    if constexpr (Rows == 2 && Cols == 2) {
-      Way::template add<3, 5, 7>();
-      ask<kFirst + 3>(at);
-    }
-  }
-  template <int... I>
-  static PTO_INLINE void step(Indices<I...>, const Step& at, const SplitOperands& in) {
-    (term<I>(at, in.a_part, in.b_part), ...);
-  }
-
-  static void run(const SplitOperands& in, const TilePlace& from, const TilePlace& to,
-                  TileSums<Way>& sums) {
-    Ends::begin(from);
-    const bool has_copy = sums.has_copy();
-    const int64_t a_step = Terms::kParts * in.a_part, b_step = Terms::kParts * in.b_part;
-    for (int s = 0; s < in.steps; ++s) {
-      const char *const a = in.a + s * a_step, *const b = in.b + s * b_step;
-      step(typename IndicesTo<Terms::kTerms>::type(),
-           {a, b, a + a_step, b + (in.ahead ? in.ahead : b_step)}, in);
-      if (has_copy) sums.write_some();
-    }
-    Ends::end(to);
-  }
 };
 
 inline int64_t split_steps(int depth) { return quotient_up(depth, 2 * kTileCols); }
@@ -154,7 +68,8 @@ class SplitProduct {
         reads_packed_(job.packed != nullptr),
         has_few_rows_(!reads_packed_ && job.rows <= kSide),
         panels_(of_thread<SplitPanels>()),
-        sums_(job, panels_.sums, /*copies_lines=*/job.rows > kTileRows && job.depth > 0) {}
+        sums_(job, panels_.sums,
+              /*copies_lines=*/job.rows > kTileRows && steps_ * kCopyRows >= kSide) {}
 
   void run() {
     if (job_.packs) return pack();
@@ -169,7 +84,8 @@ class SplitProduct {
       });
     } else {
       cuts_ = steps_ > 0 ? quotient_up(steps_, kSplitSteps) : 1;
-      if (cuts_ > 1) look_at_rows();
+      looks_first_ = cuts_ > 1 && job_.start.data;
+      if (looks_first_) look_at_rows();
       for_blocks([&](int begin, int end) { run_block(begin, end); });
     }
     Way::release();
@@ -206,7 +122,8 @@ class SplitProduct {
     }
   }
 
-  // Where the depth is cut sums lie in c before all of a row was seen, so flags are found first.
+  // Where the depth is cut sums lie in c before all of a row was seen. Flagged ones are made again,
+  // unless they begin with what lay there: then flags are found first.
   void look_at_rows() const {
     for (int row = 0; row < job_.rows; row += kSide)
       a_.flag_rows(row, smaller(job_.rows - row, kSide), 0, steps_, panels_.row_flags + row);
@@ -227,7 +144,7 @@ class SplitProduct {
 
   void run_block(int begin, int end) {
     choose_flags(begin);
-    for (int p = begin; cuts_ > 1 && !reads_packed_ && p < end; ++p)
+    for (int p = begin; looks_first_ && !reads_packed_ && p < end; ++p)
       b_.flag_columns(p * kSide, cols_of_panel(p), 0, steps_, flags_ + p * kSide);
     sums_.flags = {panels_.row_flags, flags_};
     for (int cut = 0; cut < cuts_; ++cut) {
@@ -237,28 +154,46 @@ class SplitProduct {
     redo(begin, end);
   }
 
+  // Where all rows of a are split at once, some panels of b are split before they are multiplied,
+  // and stay near; else all panels of the block are split first.
   void run_cut(const Block& block) {
-    for (int p = block.begin; !reads_packed_ && p < block.end; ++p)
-      b_.columns(p * kSide, cols_of_panel(p), block_tiles(p), block.first * Source::kStep,
-                 block.steps, block_panel(block, p), flags_ + p * kSide);
+    const int near = near_panels(block);
     for (int row = 0; row < job_.rows; row += kSplitRows) {
       const int end = smaller(job_.rows, row + kSplitRows);
       for (int i = row; i < end; i += kSide)
         a_.rows(i, smaller(end - i, kSide), end - i > kTileRows ? 2 : 1,
                 block.first * Source::kStep, block.steps, left(block, i - row),
                 panels_.row_flags + i);
-      for (int p = block.begin; p < block.end; ++p)
+      for (int p = block.begin; p < block.end; ++p) {
+        if (row == 0 && (p - block.begin) % near == 0)
+          split_panels(block, p, smaller(block.end, p + near));
         for (int i = row; i < end; i += kSide)
           multiply(block, p, {i, smaller(end - i, kSide), p * kSide, cols_of_panel(p)}, i - row);
+      }
     }
     sums_.finish();
+  }
+  int near_panels(const Block& block) const {
+    return job_.rows <= kSplitRows ? kSplitNear : block.end - block.begin;
+  }
+  // Where rows of b lie dense a piece of the depth of all panels is split after another, so that
+  // longer runs are read.
+  void split_panels(const Block& block, int begin, int end) {
+    const int piece = b_.is_along() ? block.steps : kSplitPiece;
+    for (int step = 0; !reads_packed_ && step < block.steps; step += piece)
+      for (int p = begin; p < end; ++p)
+        b_.columns(p * kSide, cols_of_panel(p), block_tiles(p),
+                   (block.first + step) * Source::kStep, smaller(piece, block.steps - step),
+                   block_panel(block, p) + int64_t(step) * kParts * block_tiles(p) * kTileBytes,
+                   flags_ + p * kSide);
   }
   char* left(const Block& block, int row) const {
     return panels_.left + int64_t(row / kSide) * block.steps * kParts * kPair;
   }
   int block_tiles(int p) const { return cols_of_panel(p) > kTileCols ? 2 : 1; }
   char* block_panel(const Block& block, int p) const {
-    return panels_.right + int64_t(p - block.begin) * block.steps * kParts * kPair;
+    const int place = (p - block.begin) % near_panels(block);
+    return panels_.right + int64_t(place) * block.steps * kParts * kPair;
   }
 
   void multiply(const Block& block, int p, const Square& s, int row) {
@@ -288,13 +223,9 @@ class SplitProduct {
   // Multiplies flagged rows and columns as floats, by what the parts of the others stand for:
   // packed or not, transposed or not, that is the same.
   void redo(int begin, int end) {
-    bool has_rows = false;
-    for (int i = 0; i < job_.rows; ++i) has_rows |= panels_.row_flags[i] != 0;
-    for (int p = begin; p < end; ++p) {
-      bool is_flagged = has_rows;
-      for (int j = 0; j < cols_of_panel(p); ++j) is_flagged |= flags_[p * kSide + j] != 0;
-      if (is_flagged) redo_panel(p);
-    }
+    const bool has_rows = has_flag(panels_.row_flags, job_.rows);
+    for (int p = begin; p < end; ++p)
+      if (has_rows || has_flag(flags_ + p * kSide, cols_of_panel(p))) redo_panel(p);
   }
   void redo_panel(int p) {
     auto* const floats = reinterpret_cast<float*>(panels_.left);
@@ -359,6 +290,7 @@ class SplitProduct {
   TileSums<Way> sums_;
   uint8_t* flags_ = nullptr;  // of all columns; those of a block are there
   int cuts_ = 1;              // of the depth
+  bool looks_first_ = false;  // at flags
 };
 
 template <class Tiles, class Terms>

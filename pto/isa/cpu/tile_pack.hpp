@@ -58,6 +58,8 @@ class TileSource {
   int whole_steps(int k, int steps, int step) const {
     return smaller(steps, end_ > k ? (end_ - k) / step : 0);
   }
+  // Returns how many of `count` elements from k on do not reach beyond the depth.
+  int left(int k, int count) const { return k < end_ ? smaller(end_ - k, count) : 0; }
   // Asks the caches for `depth` elements of some lines, where neither are in boxes.
   void ask(int first, int count, int k, int depth) const {
     if (k + depth > end_ || lines_.box < first + count || depth_.box < k + depth) return;

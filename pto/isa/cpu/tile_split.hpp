@@ -40,10 +40,11 @@ struct SplitExtent {
 };
 
 // Bounds of the first parts, at a third of that work: where it finds nothing no line is awkward.
-// Zeros and the ends of the range are doubtful.
+// Zeros and the ends of the range are doubtful; beyond the operand stand ones, for its zeros.
 using SplitUnits = Vec<uint16_t, 2 * kTileCols>;
 struct SplitSeen {
   static constexpr uint16_t kFirst = (kSplitLeast >> 15) + 2, kSpan = (kSplitEnd >> 15) - kFirst;
+  static constexpr uint16_t kOne = 0x3f80;
   SplitUnits most = {};
   PTO_INLINE void add(SplitUnits first) {
     most = lanes::maximum(most, SplitUnits(first + first - kFirst));
@@ -59,20 +60,43 @@ struct SplitSeen {
   }
 };
 
-// Calls use(pair, x) with two vectors of at most 16 lines for each pair of 32 of the depth.
+// Ones where a row of a tile lies beyond the depth.
+PTO_INLINE SplitUnits ones_from(int depth) {
+  return ~SplitUnits(lanes::first<SplitUnits>(depth)) & SplitSeen::kOne;
+}
+// The same for pairs of `depth` elements of so many lines beside each other.
+PTO_INLINE SplitUnits ones_beside(int lines, int depth) {
+  constexpr uint32_t kBoth = SplitSeen::kOne * 0x10001u, kSecond = SplitSeen::kOne << 16;
+  const SplitWords inside = SplitWords(lanes::first<SplitWords>(lines));
+  const uint32_t ones = depth >= 2 ? 0 : depth == 1 ? kSecond : kBoth;
+  return bit_cast<SplitUnits>((inside & ones) | (~inside & kBoth));
+}
+
+// Calls use(pair, x) with two vectors of at most 16 lines for each pair of 32 of the depth; beyond
+// the operand stand zeros.
 template <class Use>
 PTO_INLINE void for_pairs(const TileSource<uint32_t>& from, int first, int count, int k, Use use) {
   constexpr int kDepth = 2 * kTileRows;
-  SplitFloats x[kDepth];
-  const uint32_t* at = count == kTileCols ? from.beside(first, count, k, kDepth) : nullptr;
-  if (at) {
-    const int64_t step = from.depth_step();
+  const int depth = from.left(k, kDepth);
+  const uint32_t* at = from.beside(first, count, k, depth);
+  const int64_t step = from.depth_step();
+  if (at && count == kTileCols && depth == kDepth) {
     for (int pair = 0; pair < kTileRows; ++pair, at += 2 * step) {
+      SplitFloats x[2];
       __builtin_memcpy(&x[0], at, sizeof x[0]);
       __builtin_memcpy(&x[1], at + step, sizeof x[1]);
       use(pair, x);
     }
+  } else if (at) {
+    for (int pair = 0; pair < kTileRows; ++pair, at += 2 * step) {
+      const auto* const row = reinterpret_cast<const float*>(at);
+      SplitFloats x[2] = {};
+      if (2 * pair < depth) x[0] = lanes::load_part<kTileCols>(row, count);
+      if (2 * pair + 1 < depth) x[1] = lanes::load_part<kTileCols>(row + step, count);
+      use(pair, x);
+    }
   } else {
+    SplitFloats x[kDepth];
     from.columns(first, count, k, 2, reinterpret_cast<char*>(x), kTileBytes);
     for (int pair = 0; pair < kTileRows; ++pair) use(pair, x + 2 * pair);
   }
@@ -89,55 +113,59 @@ class SplitSource {
   bool is_along() const { return from_.depth_step() == 1; }
   int64_t depth_step() const { return from_.depth_step(); }
   int64_t line_step() const { return from_.line_step(); }
-  // Returns the first of some elements of a whole step, which lie in no boxes; null: they do.
-  const float* plain(int first, int count, int k) const {
-    return reinterpret_cast<const float*>(from_.plain(first, count, k, kStep));
+  // Returns the first of some elements, by default of a whole step; null: they lie in boxes.
+  const float* plain(int first, int count, int k, int depth = kStep) const {
+    return reinterpret_cast<const float*>(from_.plain(first, count, k, depth));
   }
 
   // Splits lines to rows of `tiles` tiles a part, and flags them.
   void rows(int first, int count, int tiles, int k, int steps, char* to, uint8_t* flags) const {
     const int64_t part = tiles * kTileBytes;
-    const int whole = from_.whole_steps(k, steps, kStep);
-    for (int i = 0; i < count; ++i) {
-      SplitSeen seen;
-      SplitExtent last;
-      char* at = to + i * kTileRowBytes;
-      for (int step = 0; step < steps; ++step, at += Parts * part) {
+    const int whole = from_.whole_steps(k, steps, kStep),
+              left = from_.left(k + whole * kStep, kStep);
+    const float* from = is_along() ? plain(first, count, k, whole * kStep + left) : nullptr;
+    const int64_t line = line_step();
+    SplitSeen seen;
+    for (int step = 0; step < steps; ++step, k += kStep, from += from ? kStep : 0) {
+      const SplitUnits ones = step < whole ? SplitUnits{} : ones_from(left);
+      for (int i = 0; i < count; ++i, to += kTileRowBytes) {
         SplitFloats x[2];
-        load(first + i, k + step * kStep, x);
-        const SplitUnits units = put_row(x, at, part);
-        if (step < whole)
-          seen.add(units);
+        if (step < whole && from)
+          __builtin_memcpy(x, from + i * line, sizeof x);
         else
-          last.add(x[0]), last.add(x[1]);
+          load(first + i, k, x);
+        seen.add(put_row(x, to, part) | ones);
       }
-      if (seen.is_doubtful()) flag_rows(first + i, 1, k, whole, flags + i);
-      if (whole < steps) flag_line(last, flags + i);
+      to += Parts * part - count * kTileRowBytes;
     }
+    if (seen.is_doubtful()) flag_rows(first, count, k - steps * kStep, steps, flags);
   }
 
   // Splits at most 32 lines to columns of `tiles` tiles a part, where they may be fewer, and flags
   // them.
   void columns(int first, int count, int tiles, int k, int steps, char* to, uint8_t* flags) const {
     const int64_t part = tiles * kTileBytes;
-    const int whole = from_.whole_steps(k, steps, kStep);
     for (int j = 0; j < count; j += kTileCols) {
       const int width = smaller(count - j, kTileCols);
       SplitSeen seen;
-      SplitExtent last;
       char* at = to + j / kTileCols * kTileBytes;
       for (int step = 0; step < steps; ++step, at += Parts * part) {
-        const int from = k + step * kStep;
+        const int from = k + step * kStep, left = from_.left(from, kStep);
         if (step % 2 == 0 && j == 0) from_.ask(first, count, from + kSplitAhead, 2 * kStep);
         SplitSeen passed;
-        for_pairs(from_, first + j, width, from, [&](int pair, const SplitFloats* x) {
-          passed.add(put_pair(x, at + pair * kTileRowBytes, part));
-          if (step >= whole) last.add(x[0]), last.add(x[1]);
-        });
-        if (step < whole) seen.add(passed);
+        const auto split = [&](int pair, const SplitFloats* x) {
+          return put_pair(x, at + pair * kTileRowBytes, part);
+        };
+        if (width == kTileCols && left == kStep)
+          for_pairs(from_, first + j, width, from,
+                    [&](int pair, const SplitFloats* x) { passed.add(split(pair, x)); });
+        else
+          for_pairs(from_, first + j, width, from, [&](int pair, const SplitFloats* x) {
+            passed.add(split(pair, x) | ones_beside(width, left - 2 * pair));
+          });
+        seen.add(passed);
       }
-      if (seen.is_doubtful()) flag_columns(first + j, width, k, whole, flags + j);
-      if (whole < steps) flag_lines(last, width, flags + j);
+      if (seen.is_doubtful()) flag_columns(first + j, width, k, steps, flags + j);
     }
   }
 
@@ -224,11 +252,21 @@ class SplitSource {
   }
 
  private:
-  void load(int line, int k, SplitFloats* x) const {
-    if (const uint32_t* const run = from_.run(line, k, kStep))
-      __builtin_memcpy(x, run, 2 * sizeof *x);
-    else
+  // Loads 32 elements of a line; beyond the depth stand zeros.
+  PTO_INLINE void load(int line, int k, SplitFloats* x) const {
+    const int left = from_.left(k, kStep);
+    if (const uint32_t* const run = from_.run(line, k, left)) {
+      const auto* const at = reinterpret_cast<const float*>(run);
+      if (left == kStep) {
+        __builtin_memcpy(x, at, 2 * sizeof *x);
+      } else {
+        x[0] = lanes::load_part<kTileCols>(at, smaller(left, kTileCols));
+        x[1] = SplitFloats{};
+        if (left > kTileCols) x[1] = lanes::load_part<kTileCols>(at + kTileCols, left - kTileCols);
+      }
+    } else {
       from_.rows(line, 1, k, 2, reinterpret_cast<char*>(x));
+    }
   }
 
   static void flag_lines(const SplitExtent& extent, int count, uint8_t* flags) {
@@ -236,8 +274,11 @@ class SplitSource {
     for (int i = 0; Parts > 1 && i < count; ++i) flags[i] |= uint8_t(found[i] & 1);
   }
   static void flag_line(const SplitExtent& extent, uint8_t* flag) {
-    const SplitWords found = extent.awkward();
-    for (int j = 0; Parts > 1 && j < kTileCols; ++j) *flag |= uint8_t(found[j] & 1);
+    const auto words = bit_cast<Vec<uint64_t, 8>>(extent.awkward());
+    uint64_t any = 0;
+    PTO_UNROLL
+    for (int j = 0; j < 8; ++j) any |= words[j];
+    if (Parts > 1 && any) *flag = 1;
   }
 
   template <bool IsPair>
