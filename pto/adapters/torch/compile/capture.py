@@ -24,7 +24,7 @@ _WHOLE = (
     aten.silu.default, aten.silu_backward.default, aten.gelu_backward.default,
     aten.hardswish.default, aten.mish.default, aten.addcmul.default, aten.addcdiv.default,
     aten.rsub.Scalar, aten.rsub.Tensor, aten.masked_fill.Scalar, aten.masked_fill.Tensor,
-    aten.baddbmm.default, aten.native_layer_norm_backward.default,
+    aten.baddbmm.default, aten.roll.default, aten.native_layer_norm_backward.default,
     aten.threshold_backward.default, aten.tanh_backward.default, aten.sigmoid_backward.default,
 )  # fmt: skip
 # Decompositions of these draw other numbers than eager mode.

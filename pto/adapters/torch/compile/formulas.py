@@ -8,7 +8,6 @@ from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
 from pto.formulas import norms
 from pto.language.tensor import Tensor
 from pto.language.types import cast, wide
-from pto.ops.activation import gelu_slope, silu_slope
 
 
 def _axes(x: Tensor, dim: Any) -> tuple[int, ...]:
@@ -152,111 +151,6 @@ def cumsum(out: Out, x: Tensor, dim: int, dtype: Any = None) -> Tensor:
 # --- elements -------------------------------------------------------------------------------------
 
 
-@row(Kind.POINT, "where.self")
-def where(out: Out, condition: Tensor, a: Any, b: Any) -> Tensor:
-    a, b = (cast(x, out.dtype) if isinstance(x, Tensor) else x for x in (a, b))
-    return tile.where(condition, a, b)
-
-
 @row(Kind.POINT, "masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(out: Out, x: Tensor, mask: Tensor, value: Any) -> Tensor:
     return tile.where(mask, cast(value, out.dtype) if isinstance(value, Tensor) else value, x)
-
-
-@row(Kind.POINT, "logical_not")
-def logical_not(out: Out, x: Tensor) -> Tensor:
-    return tile.logical_not(x != 0 if x.dtype is not tile.boolean else x)
-
-
-def _condition(x: Tensor) -> Tensor:
-    return x if x.dtype is tile.boolean else x != 0
-
-
-@row(Kind.POINT, "logical_and")
-def logical_and(out: Out, a: Tensor, b: Tensor) -> Tensor:
-    return tile.logical_and(_condition(a), _condition(b))
-
-
-@row(Kind.POINT, "logical_or")
-def logical_or(out: Out, a: Tensor, b: Tensor) -> Tensor:
-    return tile.logical_or(_condition(a), _condition(b))
-
-
-@row(Kind.POINT, "bitwise_and.Tensor", "bitwise_and.Scalar", promotes=True)
-def bitwise_and(out: Out, a: Tensor, b: Any) -> Tensor:
-    return tile.logical_and(a, b) if out.dtype is tile.boolean else tile.bitwise_and(a, b)
-
-
-@row(Kind.POINT, "bitwise_or.Tensor", "bitwise_or.Scalar", promotes=True)
-def bitwise_or(out: Out, a: Tensor, b: Any) -> Tensor:
-    return tile.logical_or(a, b) if out.dtype is tile.boolean else tile.bitwise_or(a, b)
-
-
-@row(Kind.POINT, "bitwise_not")
-def bitwise_not(out: Out, a: Tensor) -> Tensor:
-    return tile.logical_not(a) if out.dtype is tile.boolean else tile.bitwise_not(a)
-
-
-@row(Kind.POINT, "gelu")
-def gelu(out: Out, x: Tensor, approximate: str = "none") -> Tensor:
-    return tile.gelu(x, approximate)
-
-
-@row(Kind.POINT, "gelu_backward")
-def gelu_backward(out: Out, d: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
-    return cast(wide(d) * gelu_slope(wide(x), approximate), out.dtype)
-
-
-@row(Kind.POINT, "silu_backward")
-def silu_backward(out: Out, d: Tensor, x: Tensor) -> Tensor:
-    return cast(wide(d) * silu_slope(wide(x)), out.dtype)
-
-
-@row(Kind.POINT, "clamp", "clamp.Tensor", promotes=True)
-def clamp(out: Out, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
-    return tile.clip(x, low, high)
-
-
-@row(Kind.POINT, "pow.Tensor_Scalar", "pow.Tensor_Tensor", promotes=True)
-def power(out: Out, x: Tensor, exponent: Any) -> Tensor:
-    only(out.dtype is not tile.boolean and x.dtype.is_float, "a power of integers")
-    return tile.pow(x, exponent)
-
-
-@row(Kind.POINT, "rsub.Scalar", "rsub.Tensor", promotes=True)
-def rsub(out: Out, x: Tensor, other: Any, alpha: Any = 1) -> Tensor:
-    only(out.dtype is not tile.boolean, "arithmetic of bool")
-    return other - (x if alpha == 1 else x * alpha)
-
-
-@row(Kind.POINT, "isnan")
-def isnan(out: Out, x: Tensor) -> Tensor:
-    return tile.isnan(x)
-
-
-@row(Kind.POINT, "isinf")
-def isinf(out: Out, x: Tensor) -> Tensor:
-    return tile.isinf(x)
-
-
-@row(Kind.POINT, "remainder.Scalar", "remainder.Tensor", promotes=True)
-def remainder(out: Out, x: Tensor, other: Any) -> Tensor:
-    only(x.dtype.is_float, "a remainder of integers, whose divisor may be 0")
-    return tile.remainder(x, other)
-
-
-@row(Kind.POINT, "abs")
-def absolute(out: Out, x: Tensor) -> Tensor:
-    return tile.abs(x)
-
-
-@row(Kind.POINT, "pow.Scalar")
-def power_of(out: Out, base: Any, exponent: Tensor) -> Tensor:
-    only(exponent.dtype.is_float, "a power of integers")
-    return tile.pow(exponent * 0 + base, exponent)
-
-
-@row(Kind.POINT, "neg")
-def neg(out: Out, x: Tensor) -> Tensor:
-    only(x.dtype is not tile.boolean, "arithmetic of bool")
-    return tile.neg(x)

@@ -5,6 +5,7 @@ from typing import Any
 
 from pto import language as tile
 from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
+from pto.formulas.positions import part, strided
 from pto.language.shape import same_size
 from pto.language.tensor import Tensor
 from pto.language.types import cast
@@ -76,20 +77,6 @@ def arange(out: Out, start: Any, end: Any, step: Any = 1, **options: Any) -> Ten
     return cast(count if start == 0 else count + start, out.dtype)
 
 
-@row(Kind.GATHER, "embedding")
-def embedding(
-    out: Out, weight: Tensor, index: Tensor, padding_idx: Any = -1, scale: bool = False,
-    sparse: bool = False,
-) -> Tensor:  # fmt: skip
-    return weight[index]
-
-
-@row(Kind.GATHER, "index_select")
-def index_select(out: Out, x: Tensor, dim: int, index: Tensor) -> Tensor:
-    only(x.ndim > 0 and index.ndim == 1, "a choice among numbers")
-    return tile.index_select(x, dim, index)
-
-
 # --- views ----------------------------------------------------------------------------------------
 
 
@@ -123,13 +110,7 @@ def expand(out: Out, x: Tensor, sizes: list, implicit: bool = False) -> Tensor:
     return tile.broadcast_to(x, *out.shape) if out.shape else x
 
 
-def _part(x: Tensor, axis: int, start: Any, size: Any) -> Tensor:
-    sizes, offsets = list(x.shape), [0] * x.ndim
-    sizes[axis], offsets[axis] = size, start
-    return tile.view(x, sizes, offsets)
-
-
-def _begin(n: Any, start: Any) -> Any:
+def begin_of(n: Any, start: Any) -> Any:
     """Where a slice begins, counted from the front and cut to the axis."""
     if start is None:
         return 0
@@ -143,11 +124,11 @@ def _begin(n: Any, start: Any) -> Any:
 def slice_(
     out: Out, x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Tensor:
-    only(step == 1, "a slice with steps")
+    only(isinstance(step, int), "a step that is known only at the call")
     axis = axis_of(x, dim)
     if same_size(out.shape[axis], x.shape[axis]):
         return x
-    return _part(x, axis, _begin(x.shape[axis], start), out.shape[axis])
+    return strided(x, axis, begin_of(x.shape[axis], start), out.shape[axis], step)
 
 
 @row(Kind.VIEW, "select.int")
@@ -155,20 +136,20 @@ def select(out: Out, x: Tensor, dim: int, index: Any) -> Tensor:
     axis = axis_of(x, dim)
     only(isinstance(index, int), "an index that is known only at the call")
     start = index if index >= 0 else x.shape[axis] + index
-    return reshape(out, _part(x, axis, start, 1))
+    return reshape(out, part(x, axis, start, 1))
 
 
 def _split(out: Out, x: Tensor, how: Any, dim: int = 0) -> tuple:
     axis, start, parts = axis_of(x, dim), 0, []
-    for part in out.parts:
-        parts.append(_part(x, axis, start, part.shape[axis]))
-        start = start + part.shape[axis]
+    for one in out.parts:
+        parts.append(part(x, axis, start, one.shape[axis]))
+        start = start + one.shape[axis]
     return tuple(parts)
 
 
 def _unbind(out: Out, x: Tensor, dim: int = 0) -> tuple:
     axis = axis_of(x, dim)
-    return tuple(reshape(part, _part(x, axis, at, 1)) for at, part in enumerate(out.parts))
+    return tuple(reshape(one, part(x, axis, at, 1)) for at, one in enumerate(out.parts))
 
 
 row(Kind.VIEW, "split.Tensor", "split_with_sizes", "unsafe_split.Tensor")(_split)

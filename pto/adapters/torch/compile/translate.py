@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from pto import _core
 from pto import language as tile
-from pto.adapters.torch.compile import formulas, movement  # noqa: F401 fill the table
+from pto.adapters.torch.compile import formulas, indexing, movement  # noqa: F401 fill the table
 from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, only, row_of
 from pto.adapters.torch.compile.sizes import dim_of, expression, is_from_data, symbols_of
 from pto.adapters.torch.compile.values import Promise

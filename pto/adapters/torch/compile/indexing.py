@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas of overloads that take elements from positions, or put them there."""
+
+import math
+from typing import Any
+
+from pto import language as tile
+from pto.adapters.torch.compile.movement import begin_of
+from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
+from pto.formulas import NotExpressible, positions
+from pto.language.tensor import Tensor
+from pto.language.types import cast
+
+# --- positions that numbers say -------------------------------------------------------------------
+
+
+@row(Kind.COPY, "repeat")
+def repeat(out: Out, x: Tensor, times: list) -> Tensor:
+    return positions.repeated(x, times)
+
+
+@row(Kind.COPY, "flip")
+def flip(out: Out, x: Tensor, dims: list) -> Tensor:
+    return tile.flip(x, [axis_of(x, dim) for dim in dims]) if x.ndim else x
+
+
+@row(Kind.COPY, "roll")
+def roll(out: Out, x: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+    shifts, dims = (list(n) if isinstance(n, list | tuple) else [n] for n in (shifts, dims))
+    only(all(isinstance(n, int) for n in shifts), "a shift that is known only at the call")
+    if dims and x.ndim:
+        return positions.rolled(x, shifts, [axis_of(x, dim) for dim in dims])
+    flat = positions.rolled(tile.reshape(x, math.prod(x.shape)), shifts, [0])
+    return tile.reshape(flat, list(x.shape))
+
+
+@row(Kind.COPY, "slice_scatter")
+def slice_scatter(
+    out: Out, x: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None,
+    step: Any = 1,
+) -> Tensor:  # fmt: skip
+    only(isinstance(step, int), "a step that is known only at the call")
+    axis = axis_of(x, dim)
+    return positions.put_strided(x, cast(src, out.dtype), axis, begin_of(x.shape[axis], start),
+                                 step)  # fmt: skip
+
+
+# --- positions that tensors say -------------------------------------------------------------------
+
+
+@row(Kind.GATHER, "embedding")
+def embedding(
+    out: Out, weight: Tensor, index: Tensor, padding_idx: Any = -1, scale: bool = False,
+    sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    return weight[index]
+
+
+@row(Kind.GATHER, "index_select")
+def index_select(out: Out, x: Tensor, dim: int, index: Tensor) -> Tensor:
+    only(x.ndim > 0 and index.ndim == 1, "a choice among numbers")
+    return tile.index_select(x, dim, index)
+
+
+def _numbers(indices: list) -> list:
+    """The indices of a node, None for all of an axis. Raises NotExpressible where one is a mask."""
+    for one in indices:
+        only(one is None or one.dtype in (tile.i64, tile.i32), "an index that is a mask")
+    return indices
+
+
+@row(Kind.GATHER, "index.Tensor", "_unsafe_index.Tensor")
+def index(out: Out, x: Tensor, indices: list) -> Tensor:
+    return positions.at(x, _numbers(indices))
+
+
+@row(Kind.GATHER, "index_put", "_unsafe_index_put")
+def index_put(
+    out: Out, x: Tensor, indices: list, values: Tensor, accumulate: bool = False
+) -> Tensor:
+    only(not accumulate, "sums at positions, which ATen adds faster")
+    if [one.dtype for one in indices if one is not None] == [tile.boolean]:
+        return positions.put_where(x, indices, values)
+    return positions.put(x, _numbers(indices), values)
+
+
+@row(Kind.GATHER, "scatter.src", "scatter.value")
+def scatter(out: Out, x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
+    only(x.ndim == index.ndim > 0, "a write among numbers")
+    there = tile.where(index < 0, -2, index)  # ATen refuses -1, which the language leaves out
+    return tile.scatter(x, dim, there, src)
+
+
+@row(Kind.GATHER, "scatter_add")
+def scatter_add(out: Out, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    raise NotExpressible("sums at positions, which ATen adds faster")

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements that are taken from positions, or put there; these formulas compute nothing else.
+
+    every_second = strided(x, axis=1, start=0, size=8, step=2)
+    chosen = at(x, [rows, None, columns])              # x[rows, :, columns], as in NumPy
+    written = put(x, [rows], values)
+
+Index tensors count from 0, or from -1 backwards; any other position is an error of the call.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pto import _core
+from pto import language as tile
+from pto.formulas import NotExpressible
+from pto.language.shape import same_size
+from pto.language.tensor import Tensor
+
+Indices = Sequence[Tensor | None]  # None: all of an axis
+
+
+def part(x: Tensor, axis: int, start: Any, size: Any) -> Tensor:
+    """`size` neighbours along an axis, from `start` on."""
+    sizes, offsets = list(x.shape), [0] * x.ndim
+    sizes[axis], offsets[axis] = size, start
+    return tile.view(x, sizes, offsets)
+
+
+def _merged(shape: Sequence, axis: int) -> list:
+    """The shape with an axis and the next one as one."""
+    return [*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]]
+
+
+def _box(x: Tensor, axis: int, start: Any, size: Any, step: int) -> int | None:
+    """The begin of size * step elements that hold a strided part; None where there are too few."""
+    n = x.shape[axis]
+    if x.ndim == _core.MAX_RANK or not isinstance(start, int):
+        return None
+    if same_size(n, size * step):
+        return 0
+    if not isinstance(n, int) or not isinstance(size, int) or n < size * step:
+        return None
+    return min(start, n - size * step)
+
+
+def _columns(x: Tensor, axis: int, first: int, size: Any, step: int) -> Tensor:
+    """Groups of `step` neighbours from `first` on, which get an axis of their own."""
+    whole = size * step
+    box = x if same_size(x.shape[axis], whole) else part(x, axis, first, whole)
+    return tile.reshape(box, *x.shape[:axis], size, step, *x.shape[axis + 1 :])
+
+
+def strided(x: Tensor, axis: int, start: Any, size: Any, step: int) -> Tensor:
+    """`size` elements along an axis from `start` on, `step` apart: a view where the axis has
+    size * step elements, else positions are counted."""
+    if step == 1:
+        return part(x, axis, start, size)
+    first = _box(x, axis, start, size, step)
+    if first is None:
+        return tile.index_select(x, axis, tile.arange(size) * step + start)
+    column = part(_columns(x, axis, first, size, step), axis + 1, start - first, 1)
+    return tile.reshape(column, *_merged(column.shape, axis))
+
+
+def put_strided(x: Tensor, value: Tensor, axis: int, start: Any, step: int) -> Tensor:
+    """x with the value in the place of strided(x, axis, start, value.shape[axis], step)."""
+    size, out = value.shape[axis], tile.clone(x)
+    first = 0 if step == 1 else _box(x, axis, start, size, step)
+    if first is None:
+        out[(*_all(axis), tile.arange(size) * step + start)] = value
+        return out
+    if step == 1:
+        tile.assemble(value, _offset(x.ndim, axis, start), out)
+        return out
+    columns = tile.clone(_columns(x, axis, first, size, step))
+    one = tile.unsqueeze(value, axis + 1)
+    tile.assemble(one, _offset(columns.ndim, axis + 1, start - first), columns)
+    box = tile.reshape(columns, *_merged(columns.shape, axis))
+    tile.assemble(box, _offset(x.ndim, axis, first), out)
+    return out
+
+
+def _all(count: int) -> tuple[slice, ...]:
+    return (slice(None),) * count
+
+
+def _offset(rank: int, axis: int, start: Any) -> list:
+    return [start if one == axis else 0 for one in range(rank)]
+
+
+def repeated(x: Tensor, times: Sequence[Any]) -> Tensor:
+    """x one time behind the other along each axis; more numbers than axes make new ones."""
+    shape = [*[1] * (len(times) - x.ndim), *x.shape]
+    narrow, wide = [], []  # an axis that repeats elements gets another one in front of it
+    for n, count in zip(shape, times, strict=True):
+        if not same_size(count, 1) and not same_size(n, 1):
+            narrow, wide = [*narrow, 1], [*wide, count]
+            count = 1
+        narrow, wide = [*narrow, n], [*wide, n if same_size(count, 1) else count]
+    if len(wide) > _core.MAX_RANK:
+        raise NotExpressible(f"repeats along so many axes need more than {_core.MAX_RANK}")
+    found = tile.broadcast_to(tile.reshape(x, narrow), wide)
+    return tile.reshape(found, [n * count for n, count in zip(shape, times, strict=True)])
+
+
+def rolled(x: Tensor, shifts: Sequence[int], axes: Sequence[int]) -> Tensor:
+    """x with its elements moved along axes; those that leave at one end come in at the other."""
+    for shift, axis in zip(shifts, axes, strict=True):
+        n = x.shape[axis]
+        behind = abs(shift) % n if isinstance(n, _core.Dim) or n else 0
+        behind = behind if shift < 0 else n - behind  # how many stand in front of the new begin
+        x = tile.concat([part(x, axis, behind, n - behind), part(x, axis, 0, behind)], axis)
+    return x
+
+
+# --- index tensors --------------------------------------------------------------------------------
+
+
+def _indexed(indices: Indices) -> list[int]:
+    return [axis for axis, one in enumerate(indices) if one is not None]
+
+
+def _from_front(index: Tensor, n: Any) -> Tensor:
+    """An index along an axis of n elements; what counts from the end is counted from the front."""
+    index = tile.cast(index, tile.i64)
+    return tile.where(index < 0, index + n, index)
+
+
+def _positions(x: Tensor, indices: Indices) -> tuple[list[int], Tensor]:
+    """The axes that are indexed, and the positions along these axes as one.
+
+    A position that does not exist becomes -2, which reads and writes refuse.
+    """
+    axes = _indexed(indices)
+    found, is_there = None, None
+    for axis in axes:
+        n = x.shape[axis]
+        index = _from_front(indices[axis], n)
+        one_is_there = (index >= 0) & (index < n)
+        found = index if found is None else found * n + index
+        is_there = one_is_there if is_there is None else is_there & one_is_there
+    return axes, tile.where(is_there, found, -2)
+
+
+def _order(rank: int, axes: Sequence[int]) -> list[int]:
+    """The axes of x with those that are indexed side by side: at their place, or in front where
+    they are apart, as NumPy has it."""
+    if list(axes) == list(range(axes[0], axes[0] + len(axes))):
+        return list(range(rank))
+    return [*axes, *(axis for axis in range(rank) if axis not in axes)]
+
+
+def _joined(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int, list[int], list]:
+    """x with its indexed axes as one, the place of that axis, the order of the axes of x before
+    that, and the sizes in this order."""
+    order = _order(x.ndim, axes)
+    x = x if order == sorted(order) else tile.permute(x, order)
+    place, count = order.index(axes[0]), len(axes)
+    sizes = list(x.shape)
+    whole = math.prod(sizes[place : place + count])
+    x = x if count == 1 else tile.reshape(x, *sizes[:place], whole, *sizes[place + count :])
+    return x, place, order, sizes
+
+
+def at(x: Tensor, indices: Indices) -> Tensor:
+    """x[indices], as in NumPy; index tensors broadcast."""
+    axes = _indexed(indices)
+    if len(axes) == 1:  # the read itself checks one position
+        positions = _from_front(indices[axes[0]], x.shape[axes[0]])
+    else:
+        axes, positions = _positions(x, indices)
+    shape = positions.shape
+    x, place, _, _ = _joined(x, axes)
+    flat = tile.reshape(positions, math.prod(shape))
+    found = tile.index_select(x, place, flat)
+    return tile.reshape(found, [*x.shape[:place], *shape, *x.shape[place + 1 :]])
+
+
+def put(x: Tensor, indices: Indices, values: Tensor) -> Tensor:
+    """x with the values, which broadcast, at x[indices]; the last of two at one position stays."""
+    axes, positions = _positions(x, indices)
+    shape = positions.shape
+    joined, place, order, sizes = _joined(x, axes)
+    around = joined.shape[:place], joined.shape[place + 1 :]
+    values = tile.broadcast_to(values, [*around[0], *shape, *around[1]])
+    values = tile.reshape(values, [*around[0], math.prod(shape), *around[1]])
+    flat, out = tile.reshape(positions, math.prod(shape)), tile.clone(joined)
+    out[(*_all(place), flat)] = values
+    out = out if len(axes) == 1 else tile.reshape(out, sizes)
+    back = sorted(range(x.ndim), key=lambda axis: order[axis])
+    return out if back == sorted(back) else tile.permute(out, back)
+
+
+def put_where(x: Tensor, indices: Indices, value: Tensor) -> Tensor:
+    """x with a value where the mask, the only index, is true; the value has no axis for the mask's
+    elements, or one of size 1."""
+    (axis,) = _indexed(indices)
+    mask = indices[axis]
+    behind = x.ndim - axis - mask.ndim
+    if value.ndim > behind:
+        if axis or value.ndim > behind + 1 or not same_size(value.shape[0], 1):
+            raise NotExpressible("a mask chooses how many values are written")
+        value = tile.reshape(value, value.shape[1:])
+    for _ in range(behind):
+        mask = tile.unsqueeze(mask, -1)
+    return tile.where(mask, value, x)
