@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import children
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -152,8 +153,8 @@ add = torch.ops.pto_example.add
 
 
 def test_the_torch_extension_adds_tensors_of_odd_lengths(extension):
-    done = run(
-        sys.executable, "-c", ADD + f"""
+    done = children.run(
+        "-c", ADD + f"""
 for n in [0, {", ".join(LENGTHS)}]:
     x, y = torch.randn(n), torch.randn(n)
     assert torch.equal(add(x, y), x + y), n
@@ -190,7 +191,7 @@ for x in {list(REFUSED)}:
 print(json.dumps(errors))
 """
     )
-    done = run(sys.executable, "-c", program, cwd=extension)
+    done = children.run("-c", program, cwd=extension)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import children
 import extensions
 import pytest
 import torch
@@ -376,8 +377,7 @@ assert {file.resolve().name for file in libraries.iterdir()} == {"libpto.so"}
 print(sorted(file.name for file in libraries.iterdir()), torch.ones(1, device="npu").device)
 """
     paths = os.pathsep.join([str(extensions.ROOT / "compat"), str(extensions.ROOT)])
-    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
+    done = children.run("-c", program, env={**os.environ, "PYTHONPATH": paths})
     assert done.stdout == (
         "['libhabana_pytorch2_plugin.so', 'libhabana_pytorch_plugin.so'] npu:0\n"
     ), done.stderr

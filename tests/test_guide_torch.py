@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import children
 import extensions
 import pytest
 import torch
@@ -322,12 +323,9 @@ def test_asynchronous_launches_keep_the_order_of_the_current_stream(my_ops, devi
         assert torch.equal(y.cpu() % 6, torch.zeros(1 << 20))
 
 
-def child(*command, **environment):
-    paths = os.pathsep.join([environment.pop("PATHS", ""), str(extensions.ROOT)])
-    return subprocess.run(
-        [sys.executable, *map(str, command)], capture_output=True, text=True, cwd=FOLDER,
-        env={**os.environ, **environment, "PYTHONPATH": paths},
-    )  # fmt: skip
+def child(*command, paths=""):
+    paths = os.pathsep.join([paths, str(extensions.ROOT)])
+    return children.run(*command, env={**os.environ, "PYTHONPATH": paths}, cwd=FOLDER)
 
 
 def test_the_unit_tests_of_the_extension_pass(my_ops):
@@ -336,8 +334,11 @@ def test_the_unit_tests_of_the_extension_pass(my_ops):
 
 
 def test_the_benchmark_checks_results_and_prints_ratios(my_ops):
-    alone = {"OMP_NUM_THREADS": "1"}  # threads that wait for each other's core take 20 ms a call
-    done = child("benchmark.py", 1 << 14, **alone)
+    done = subprocess.run(
+        [sys.executable, "benchmark.py", f"{1 << 14}"], capture_output=True, text=True, cwd=FOLDER,
+        # Threads that wait for each other's core take 20 ms a call.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(extensions.ROOT)},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count(" x\n") == 7
 
@@ -350,7 +351,7 @@ def test_import_torch_npu_is_the_device_of_this_project(my_ops, device):
         program = (
             "import torch_npu, torch; print(torch_npu.npu.device_count(), torch.ones(2).npu())"
         )
-        done = child("-c", program, PATHS=str(COMPAT))
+        done = child("-c", program, paths=str(COMPAT))
         assert done.stdout == "2 tensor([1., 1.], device='npu:0')\n", done.stderr
 
 
@@ -358,9 +359,9 @@ def test_import_torch_npu_is_refused_where_the_real_one_is_installed(tmp_path):
     package = tmp_path / "torch_npu"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    done = child("-c", "import torch_npu", PATHS=os.pathsep.join([str(COMPAT), str(tmp_path)]))
+    done = child("-c", "import torch_npu", paths=os.pathsep.join([str(COMPAT), str(tmp_path)]))
     assert "Failure: torch_npu is installed, at" in done.stderr and "  why: " in done.stderr
-    done = child("-c", "import pto.torch.npu", PATHS=str(tmp_path))
+    done = child("-c", "import pto.torch.npu", paths=str(tmp_path))
     assert "torch_npu is installed" in done.stderr
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 
+import children
 import numpy as np
 
 import pto
@@ -29,9 +30,7 @@ def refused(code, tmp_path):
     compiler.chmod(0o755)
     (tmp_path / "program.py").write_text(textwrap.dedent(code))
     env = {**os.environ, "PTO_CACHE_DIR": str(tmp_path / "cache"), "PTO_CXX": str(compiler)}
-    done = subprocess.run(
-        [sys.executable, tmp_path / "program.py"], env=env, capture_output=True, text=True
-    )
+    done = children.run(tmp_path / "program.py", env=env)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("this is a defect of OpenPTO") == done.stderr.count("warning: ")
     assert done.stderr.count("no matching function") == done.stderr.count("warning: ")

@@ -77,7 +77,7 @@ def test_heads_may_have_any_width():
 def test_equal_keys_that_nothing_forgets_lose_no_digits():
     """The inverse of a triangle of ones: its powers have binomials of 60 bits."""
     torch.manual_seed(0)
-    arguments = formulas.delta_arguments([200], 1, 1)
+    arguments = formulas.delta_arguments([200], 1, 2)
     arguments[1][:], arguments[3][:], arguments[4][:] = arguments[1][0], 1, 0
     assert_agrees(arguments)
 

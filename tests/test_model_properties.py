@@ -124,9 +124,19 @@ def assert_same(found, right):
 
 
 def program_of(name):
-    names = ", ".join(f"x{i}" for i in range(len(given(name))))
-    scope = {"operator": getattr(models, name), "attributes": CASES[name][1]}
-    return pto.jit(eval(f"lambda {names}: operator({names}, **attributes)", scope))
+    """A function that calls the operator, and its arguments. Its names are the operator's, and real
+    attributes are arguments, so that it runs the operator's own kernel where both are equal."""
+    operator, attributes, arguments = getattr(models, name), dict(CASES[name][1]), given(name)
+    reals = {a.name: attributes.pop(a.name, a.default)
+             for a in operator.attributes if a.kind == "float"}  # fmt: skip
+    reals = {real: value for real, value in reals.items() if value is not None}
+    tensors = operator.tensor_names[: len(arguments)]
+    passed = ", ".join([*tensors, *(f"{real}={real}" for real in reals)])
+    scope = {"operator": operator, "attributes": attributes}
+    text = f"lambda {', '.join([*tensors, *reals])}: operator({passed}, **attributes)"
+    function = eval(text, scope)
+    function.__name__ = function.__qualname__ = name
+    return pto.jit(function), [*arguments, *reals.values()]
 
 
 def test_every_operator_is_here():
@@ -135,13 +145,15 @@ def test_every_operator_is_here():
 
 @every
 def test_each_pass_and_the_compiled_form_keep_the_values(name):
-    report = pto.verify(program_of(name), *given(name))
+    program, arguments = program_of(name)
+    report = pto.verify(program, *arguments)
     assert report.is_equal, report
 
 
 @every
 def test_health_finds_only_what_has_a_reason(name):
-    kinds = {one.kind for one in pto.health(program_of(name), *given(name)).findings}
+    program, arguments = program_of(name)
+    kinds = {one.kind for one in pto.health(program, *arguments).findings}
     assert kinds <= set(REASONS)
     assert "loop in order" not in kinds or name in IN_ORDER
     assert "size from data" not in kinds or name in FROM_DATA

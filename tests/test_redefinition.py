@@ -2,10 +2,10 @@
 """Cells of a notebook that run twice: a class under @op replaces the operator that it defined."""
 
 import io
-import subprocess
 import sys
 import types
 
+import children
 import numpy as np
 import pytest
 
@@ -128,9 +128,7 @@ for framework in sys.argv[1:]:
 def test_a_cell_may_change_its_interface_until_a_framework_is_loaded(frameworks):
     if frameworks:
         pytest.importorskip("torch")
-    run = subprocess.run(
-        [sys.executable, "-c", CHANGED, *frameworks], capture_output=True, text=True
-    )
+    run = children.run("-c", CHANGED, *frameworks)
     assert run.returncode == 0, run.stderr
     told = "@op: cell_changed is defined again with another schema: it was cell_changed(Tensor x, *"
     assert run.stdout.startswith(told if frameworks else "")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors that an operator must refuse, or resolve: nothing aborts, and texts say what to do."""
 
-import subprocess
-import sys
 import threading
 
+import children
 import pytest
 import torch
 
@@ -122,5 +121,5 @@ print("ended")
 
 
 def test_a_call_while_the_interpreter_ends_does_no_harm():
-    done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, timeout=60)
-    assert done.returncode == 0 and done.stdout.strip() == b"ended", done.stderr
+    done = children.run("-c", AT_EXIT)
+    assert done.returncode == 0 and done.stdout.strip() == "ended", done.stderr
