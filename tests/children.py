@@ -32,6 +32,7 @@ class Origin:
         self.channel, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.channel.settimeout(SECONDS_MAX)
         environment = {n: v for n, v in os.environ.items() if not n.startswith(("PTO_", "PYTEST"))}
+        environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # else an installed pto reads them now
         self.process = subprocess.Popen(
             [sys.executable, __file__, str(its.fileno())], pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment,

@@ -257,6 +257,23 @@ def test_a_row_takes_every_correction_of_a_spread(name, correction):
         torch.testing.assert_close(a, b, equal_nan=True)
 
 
+@pytest.mark.parametrize("correction", [-2, 0, 4])
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+def test_a_spread_of_no_elements_is_nan(name, correction):
+    made = overload(f"{name}.correction")(torch.empty(2, 0), [1], correction=correction, slot=0)
+    assert all(torch.equal(one.isnan(), torch.tensor([True, True])) for one in several(made))
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0:UserWarning")
+def test_the_mean_beside_a_spread_is_that_of_mean_wherever_an_infinity_stands(name):
+    inf = float("inf")
+    x = torch.tensor([[inf, 1, 2], [1, inf, 2], [1, 2, inf], [-inf, -inf, 2], [inf, 1, -inf]])
+    made, mean = overload(f"{name}_mean.correction")(x, [1], slot=0)
+    assert made.isnan().all() and getattr(torch, name)(x, 1).isnan().all()
+    assert torch.equal(mean.nan_to_num(7), torch.mean(x, 1).nan_to_num(7))
+
+
 @pytest.mark.parametrize(("name", "shapes", "options"), SIZES)
 def test_sizes_that_aten_refuses_are_no_rows(name, shapes, options):
     given = [np.ones(shape, np.float32) for shape in shapes]

@@ -157,7 +157,7 @@ def test_compositions_and_shapes_agree_with_numpy(case):
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns where it divides by 0
-@pytest.mark.parametrize("correction", [1, 3, 4.5])
+@pytest.mark.parametrize("correction", [-2.5, -1, 0, 1, 3, 4.5])
 def test_a_variance_is_never_divided_by_less_than_0(correction):
     torch = pytest.importorskip("torch")
     for size in (3, 1, 0):  # with fewer elements than the correction: inf, or NaN

@@ -63,6 +63,8 @@ Layer().m()
 pto.nothing(a)
 pto.config.cxxx
 pto.config.cxxx = a
+pto.testing.check("softmax")
+pto.testing.check(Wrong, 3)
 pto.ops.softmax(a, dimension=1)
 pto.torch.softmax(a, dimension=1)
 pto.exp("a")

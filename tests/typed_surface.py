@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import pto
 import pto.torch
 from pto import op
-from pto.testing import assert_close
+from pto.testing import Report, assert_close, check
 
 
 @pto.jit
@@ -103,6 +103,12 @@ def use() -> None:
     print(loaded)
     with pto.Runtime(level="chip") as runtime:
         print(runtime.report())
+
+
+def test_scale() -> None:
+    report: Report = check(Scale)
+    print(report, check(Scale, "torch", deep=True).is_good)
+    pto.testing.check(pto.ops.softmax, ["NumPy", "PyTorch"])
 
 
 def failing() -> None:

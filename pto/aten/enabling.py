@@ -11,7 +11,6 @@ behind them. A call that an implementation refuses goes to PyTorch's kernel.
 Thread safety: any thread may enable and call; enable() calls run one after another.
 """
 
-import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -22,6 +21,7 @@ from pto.aten.implementations import ours
 from pto.aten.records import Fronts, Record, library, listed, record_of
 from pto.config import on_change as on_setting
 from pto.errors import InvalidValue, nearest
+from pto.locks import Lock
 
 _fronts: Fronts | None = None
 _records: list[Record] = []  # of each front
@@ -29,7 +29,7 @@ _slots: dict[str, int] = {}  # by full name, of names that the last enable() ask
 _failed: dict[str, str] = {}  # why a front could not be put there
 _installed: set[str] = set()
 _process: list["Enabled"] = []  # those on for the process, the last one counts
-_lock = threading.RLock()  # of all of these
+_lock = Lock()  # of all of these
 
 
 class Enabled:

@@ -12,7 +12,6 @@ which one is 1 is traced for itself. Sizes that are numbers are fixed, and every
 Thread safety: programs may be made and called on several threads.
 """
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pto.config import config
 from pto.language import arguments
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
+from pto.locks import Lock
 
 Size = Any  # int | _core.Dim
 TENSORS_MAX = _core.MAX_TENSORS  # that a call takes
@@ -77,7 +77,7 @@ class GroupProgram(_core.Callable):
     def __init__(self, recipe: Recipe, graph: _core.Graph):
         self.recipe, self.graph = recipe, graph
         self.results = len(graph.outputs)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._made: dict[tuple, _core.Program] = {}
         names = tuple(f"x{place}" for place in range(len(recipe.parameters)))
         self.bind_function(graph.name, names, (), arguments, False, True)
@@ -119,7 +119,7 @@ class GroupProgram(_core.Callable):
 
 
 _programs: weakref.WeakValueDictionary[tuple, GroupProgram] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def program_of(recipe: Recipe) -> GroupProgram:

@@ -15,7 +15,6 @@ import hashlib
 import itertools
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,13 +31,14 @@ from pto.language.results import Form, taken_apart
 from pto.language.shape import clone
 from pto.language.tensor import Tensor
 from pto.language.trace import current as current_trace
+from pto.locks import Lock
 
 if TYPE_CHECKING:
     from pto.language.jit import Jit
 
 SPACE = "pto_jit"
 _MAX_SOURCES = 4  # of equal functions that an operator keeps
-_lock = threading.RLock()
+_lock = Lock()
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,6 @@ floating-point arguments to; without it, mixed ones become the widest among them
 Thread safety: definitions belong to one thread at a time; operators may be called from any.
 """
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +64,7 @@ from pto.language.location import describe
 from pto.language.redefinition import chain, replaced, times_replaced
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
+from pto.locks import Lock
 from pto.schema import Argument, Signature, bound, signature_of
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def _described(result: Any) -> Any:
 
 _operators: list[Operator | None] = []  # by index of the registry; None: defined in C++
 _named: dict[str, Operator] = {}
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def operators() -> tuple[Operator, ...]:

@@ -19,13 +19,13 @@ import hashlib
 import json
 import os
 import struct
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pto import _core
+from pto.locks import Lock
 
 PACKAGE = Path(__file__).resolve().parent.parent
 PATH = PACKAGE / "lib" / "kernels.pto"
@@ -34,7 +34,7 @@ _MAGIC, _VERSION, _HEAD = b"OpenPTO package\n", 1, struct.Struct("<16sIQ")
 _ROOMS = ("abi", "isa", "language", "operators", "ops")
 _ENDS = (".py", ".hpp", ".h", ".def")
 _BUILD_ID = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"  # sizes and kind of the ELF note; 20 bytes follow
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def sources() -> Iterator[str]:

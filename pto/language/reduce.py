@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import boolean, i32, i64
-from pto.language.elementwise import div, maximum, mul, reciprocal, sqrt, square
+from pto.language.elementwise import div, maximum, minimum, mul, reciprocal, sqrt, square
 from pto.language.location import fail
 from pto.language.operands import Axes
 from pto.language.operation import method, operation
@@ -139,10 +139,14 @@ def centred(x: Tensor, axes: list[int]) -> Tensor:
 def _moment(x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor:
     """The sum of x over the axes, divided by their number of elements less the correction.
 
-    The divisor is 0 where the correction is larger, as in PyTorch: the result is inf or NaN then.
+    The divisor is 0 where the correction is larger, and for no elements, whatever the correction,
+    as in PyTorch: the result is inf or NaN then.
     """
     number = count(x, axes, x.dtype)
-    number = maximum(number - correction, 0) if correction else number
+    if correction < 0:
+        number = number - minimum(number, 1) * correction
+    elif correction:
+        number = maximum(number - correction, 0)
     mean = div(_reduce("sum", x, axes, True), number)
     return mean if keep or not axes else mean.reshape(without(mean.shape, axes))
 

@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 import re
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,14 @@ from pto import _core
 from pto.config import config
 from pto.errors import Failure
 from pto.language.location import user_line
+from pto.locks import Lock
 from pto.whole_files import write_whole
 
 FORMAT = 1
 OPTIONS: dict[str, type] = {"merge": int, "order": str, "prefetch_bytes": int, "workers": int,
                             "tiles_per_task": int}  # fmt: skip
 _read: dict[str, tuple[tuple, dict]] = {}  # path -> (what stat says, entries)
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def with_choices(jit: Any, graph: _core.Graph) -> _core.Graph:
@@ -115,11 +115,14 @@ class Store:
         os.makedirs(folder, exist_ok=True)
         with _lock, open(self.path + ".lock", "w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
-            entries = self._entries()
-            entries = {kind: dict(some) for kind, some in entries.items()}
-            entries.setdefault(cpu_kind(), {})[key] = entry
-            text = json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True)
-            write_whole(Path(self.path), [text.encode()])
+            try:
+                entries = self._entries()
+                entries = {kind: dict(some) for kind, some in entries.items()}
+                entries.setdefault(cpu_kind(), {})[key] = entry
+                text = json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True)
+                write_whole(Path(self.path), [text.encode()])
+            finally:  # closing the file does not: a child that was forked meanwhile has it open too
+                fcntl.flock(guard, fcntl.LOCK_UN)
 
     def _entries(self) -> dict[str, dict[str, dict]]:
         try:

@@ -11,12 +11,12 @@ run raises the first cause, and the runtime stays usable. Any thread may call al
 """
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
+from pto.locks import Lock
 from pto.tasks.arguments import Arg, check_arg
 from pto.tasks.check import CheckReport, checked
 from pto.tasks.compilation import check_platform, compile
@@ -72,7 +72,7 @@ class ChipRuntime(Runtime):
             )  # fmt: skip
         self._checker = chosen["checker"]
         self._packages: dict[str, tuple[CompiledPackage, Any]] = {}  # with the engine's programs
-        self._lock, self._queue = threading.Lock(), RunQueue()
+        self._lock, self._queue = Lock(), RunQueue()
         self._process = os.getpid()
         self._tracing = Tracing()
 

@@ -12,12 +12,12 @@ what the engine decides by itself: they are accepted, and the first use of each 
 
 import functools
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from pto.errors import InvalidType
+from pto.locks import Lock
 
 _DECIDED = {
     "block_dim": "a task says itself how many blocks it has",
@@ -27,7 +27,7 @@ _DECIDED = {
 }
 _SPELLINGS = {"extra_include_dirs": "include_dirs", "runtime_name": "runtime"}
 _noted: set[str] = set()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def without_published_keywords(

@@ -113,10 +113,14 @@ class Report:
 
 
 def check(
-    operator: Operator, frameworks: str | Iterable[str] | None = None, *, deep: bool = False
+    operator: Callable[..., Any],
+    frameworks: str | Iterable[str] | None = None,
+    *,
+    deep: bool = False,
 ) -> Report:
     """Compares an operator with its oracle, in all installed frameworks or those named.
 
+    `operator` is what @op made of a class; type checkers take that for a class or a function.
     `frameworks` names them as the table does or as Python imports them: "PyTorch" or "torch".
     Raises AssertionError with the table where a comparison fails. `deep` also compiles by Inductor,
     and runs every mode on every case.

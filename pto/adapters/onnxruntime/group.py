@@ -9,7 +9,6 @@ thread may plan.
 import hashlib
 import itertools
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from pto.language.op import Operator, op
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.language.types import cast, constant, wide
+from pto.locks import Lock
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def structure(group: Group) -> str:
 
 
 _operators: dict[str, Operator] = {}
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def operator_of(group: Group) -> Operator:

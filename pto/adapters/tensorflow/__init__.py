@@ -13,7 +13,6 @@ a use raises Failure. Thread safety: any thread may call.
 import ctypes
 import importlib
 import sys
-import threading
 import warnings
 from typing import Any
 
@@ -25,11 +24,12 @@ from pto.adapters.tensorflow.function import function
 from pto.adapters.tensorflow.gradient import register as register_gradient
 from pto.adapters.tensorflow.node import TensorFlowNode
 from pto.errors import Failure, unknown_attribute
+from pto.locks import Lock
 
 __all__ = ["call", "describe"]
 
 _COMMAND = "python -m pto adapters build tensorflow"
-_lock = threading.RLock()
+_lock = Lock()
 _nodes: dict[str, TensorFlowNode] = {}
 _operators: ctypes.CDLL | None = None
 _xla: ctypes.CDLL | None = None

@@ -149,6 +149,8 @@ def std(self, dim=None, correction=None, keepdim=False):
     return tile.std(self, dim, 1 if correction is None else correction, keepdim)
 
 
+# The mean over an infinity is that infinity, as that of `mean` and of NumPy. ATen's var_mean and
+# std_mean say NaN, or the infinity where it stands last: they take the elements one by one.
 @row("var_mean.correction", **_SUM, results=("", ""))
 def var_mean(self, dim=None, correction=None, keepdim=False):
     spread = tile.var(self, dim, 1 if correction is None else correction, keepdim)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.locks: a child of fork() takes every lock that another thread of its parent held."""
+
+import os
+import re
+import threading
+from pathlib import Path
+
+import children
+
+import pto.locks
+from pto.locks import Lock
+
+PTO = Path(pto.locks.__file__).parent
+BEGIN = """
+import os, signal, threading, numpy as np, pto
+from pto import locks
+
+def child_s(code):
+    if (child := os.fork()) == 0:
+        signal.alarm(60)  # ends a child that waits
+        code()
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+"""
+HELD = """
+import torch, pto.torch, pto.graphs.program, pto.language.jit_operator
+from pto.aten.enabling import Enabled
+from pto.language.tuned import Store
+
+@pto.jit
+def tripled(x): return x * 3
+
+def work():
+    @pto.op("locks_doubled(Tensor x) -> Tensor")
+    class Doubled(pto.Definition):
+        def build(x): return x * 2
+    assert Doubled(np.ones(3, np.float32)).tolist() == [2, 2, 2]
+    tripled(torch.ones(3, requires_grad=True)).sum().backward()
+    Store("tuned.json").put("key", {"options": {"merge": 2}})
+    Enabled([]).off()
+    runtime.close()
+
+def hold():
+    for one in held:
+        one.__enter__()
+    are_held.set()
+    is_over.wait()
+
+runtime = pto.Runtime(level="chip")
+held, are_held, is_over = list(locks._locks), threading.Event(), threading.Event()
+thread = threading.Thread(target=hold)
+thread.start()
+are_held.wait()
+print(len(held) >= 8, child_s(work))
+is_over.set()
+"""
+WRITES = """
+from pto.language import tuned
+
+def write_when_forked(*arguments):
+    begins.set()
+    is_forked.wait()
+    write_whole(*arguments)
+
+def put(name): tuned.Store("tuned.json").put(name, {"options": {"merge": 2}})
+
+def put_in_child():
+    tuned.write_whole = write_whole
+    put("child's")
+
+write_whole, tuned.write_whole = tuned.write_whole, write_when_forked
+begins, is_forked = threading.Event(), threading.Event()
+thread = threading.Thread(target=put, args=("parent's",))
+thread.start()
+begins.wait()
+os.register_at_fork(after_in_parent=is_forked.set)
+print(child_s(put_in_child))
+thread.join()
+names = "parent's", "child's"
+print([tuned.Store("tuned.json").get(name) for name in names])
+"""
+
+
+def test_a_child_defines_compiles_and_calls_while_a_thread_of_its_parent_holds_all(tmp_path):
+    done = children.run("-c", BEGIN + HELD, cwd=tmp_path, env={
+        **os.environ, "PYTHONPATH": str(PTO.parent)})  # fmt: skip
+    assert done.stdout == "True 0\n", done.stderr
+
+
+def test_a_child_writes_a_file_of_options_that_a_thread_of_its_parent_was_writing(tmp_path):
+    done = children.run("-c", BEGIN + WRITES, cwd=tmp_path, env={
+        **os.environ, "PYTHONPATH": str(PTO.parent)})  # fmt: skip
+    assert done.stdout == "0\n[{'merge': 2}, {'merge': 2}]\n", done.stderr
+
+
+def test_a_lock_that_the_forking_thread_holds_stays_its_own():
+    lock = Lock()
+    with lock:
+        child = os.fork()
+        if child == 0:
+            try:
+                with lock:  # again
+                    pass
+                was_held = not is_free(lock)
+            except BaseException:  # noqa: BLE001 the child must not go on as a test
+                os._exit(2)
+            lock.__exit__()
+            os._exit(0 if was_held and is_free(lock) else 1)
+        assert os.waitpid(child, 0)[1] == 0 and not is_free(lock)
+    assert is_free(lock)
+
+
+def is_free(lock: Lock) -> bool:
+    """Whether another thread can take it."""
+    found: list[bool] = []
+
+    def attempt() -> None:
+        if lock._lock.acquire(blocking=False):
+            lock._lock.release()
+            found.append(True)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    return bool(found)
+
+
+def test_modules_have_no_other_locks():
+    for path in PTO.rglob("*.py"):
+        other = re.search(r"^\w+.*= threading\.\w*(Lock|Condition)\(", path.read_text(), re.M)
+        assert other is None, f"{path.relative_to(PTO)}: {other[0]}: write pto.locks.Lock()"
