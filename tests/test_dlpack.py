@@ -98,8 +98,67 @@ def test_a_result_speaks_both_versions_of_dlpack():
         ((1, 1), b"dltensor_versioned"),
     ]:
         assert CAPSULE_NAME(buffer.__dlpack__(max_version=version)) == name
-    with pytest.raises(BufferError, match="not copied"):
-        buffer.__dlpack__(copy=True)
+    assert CAPSULE_NAME(buffer.__dlpack__(copy=False, dl_device=(1, 0), stream=None)) == b"dltensor"
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_a_copy_has_memory_of_its_own_and_says_so(version):
+    before = _core.memory_stats()["live_bytes"]
+    buffer = result()
+    capsule = buffer.__dlpack__(max_version=version, copy=True)
+    assert _core.memory_stats()["live_bytes"] >= before + 2 * np.asarray(buffer).nbytes
+    if version:
+        managed = ctypes.pythonapi.PyCapsule_GetPointer
+        managed.restype, managed.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        flags_at, is_copied = 24, 2  # of DLManagedTensorVersioned in dlpack.h
+        found = ctypes.c_uint64.from_address(managed(capsule, CAPSULE_NAME(capsule)) + flags_at)
+        assert found.value == is_copied
+    array, shared = np.from_dlpack(Capsule(capsule)), np.asarray(buffer)
+    shared += 1
+    np.testing.assert_array_equal(array, 2 * np.arange(6).reshape(2, 3))
+    del buffer, capsule, array, shared
+    gc.collect()
+    assert _core.memory_stats()["live_bytes"] == before
+
+
+class Capsule:
+    """A capsule that was made before."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "text"),
+    [
+        ({"dl_device": (2, 0)}, BufferError, r"\(2, 0\)\), but a result lies on device \(1, 0\)"),
+        ({"dl_device": (1, 1)}, BufferError, r"\(1, 1\)\), but"),
+        ({"dl_device": (2**70, 0)}, BufferError, "other device"),
+        ({"dl_device": (2, 0), "copy": True}, BufferError, "copies results to no other device"),
+        ({"dl_device": (2, 0), "copy": False}, BufferError, "leave dl_device away"),
+        ({"dl_device": "cpu"}, TypeError, "dl_device='cpu'.*two integers"),
+        ({"dl_device": (1,)}, TypeError, "two integers"),
+        ({"dl_device": (1, None)}, TypeError, "two integers"),
+        ({"max_version": 1}, TypeError, "max_version=1.*two integers"),
+        ({"max_version": (1.5, 0)}, TypeError, "two integers"),
+        ({"max_version": (1, 0, 0)}, TypeError, "two integers"),
+        ({"stream": 3}, BufferError, "the CPU has no streams"),
+    ],
+)
+def test_what_a_result_cannot_give_is_refused_by_name(asked, error, text):
+    with pytest.raises(error, match=f"(?s)^pto: .*{text}"):
+        result().__dlpack__(**asked)
+
+
+def test_any_later_version_is_served():
+    for version in [(2, 0), (2**70, 0)]:
+        assert CAPSULE_NAME(result().__dlpack__(max_version=version)) == b"dltensor_versioned"
 
 
 def test_what_takes_a_result_over_shares_its_memory_and_keeps_it():

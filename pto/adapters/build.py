@@ -69,11 +69,11 @@ def built(part: Part) -> pathlib.Path | None:
     except Failure:  # no compiler
         return None
     target = pathlib.Path(library.path)
-    if not target.exists():
+    if library.is_there:
+        return target
+    if not target.exists():  # asked last: another process may remove it at any time
         return None
-    if not library.is_there:
-        raise _damaged(part, target, "the file is not as it was built")
-    return target
+    raise _damaged(part, target, "the file is not as it was built")
 
 
 def load(part: Part) -> ctypes.CDLL | None:
@@ -84,6 +84,8 @@ def load(part: Part) -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(str(target))
     except OSError as error:
+        if not target.exists():
+            return None
         raise _damaged(part, target, str(error)) from None
 
 

@@ -12,12 +12,12 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "pto/abi/host.h"
 #include "pto/base/dtype.hpp"
+#include "pto/base/size_arithmetic.hpp"
 
 namespace pto {
 
@@ -56,11 +56,15 @@ inline std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
   return strides;
 }
 
-// Returns the bytes of all elements.
+// Returns the bytes of all elements; the largest number where they are more.
 inline int64_t element_bytes(const pto_tensor_ref& tensor) {
   int64_t count = bytes(dtype_of(tensor));
-  for (int axis = 0; axis < tensor.rank; ++axis) count *= tensor.sizes[axis];
-  return count;
+  bool fits = true;
+  for (int axis = 0; axis < tensor.rank; ++axis) {
+    if (tensor.sizes[axis] == 0) return 0;
+    fits = fits && calculate(DimOp::Mul, count, tensor.sizes[axis], &count) == SizeFault::None;
+  }
+  return fits ? count : INT64_MAX;
 }
 
 // The addresses that the elements lie in: [first, end).
@@ -71,19 +75,24 @@ struct AddressRange {
   }
 };
 
-// Takes a pto_tensor or pto_tensor_ref with elements of `item` bytes.
+// Takes a pto_tensor or pto_tensor_ref with elements of `item` bytes. Products may wrap for an
+// empty tensor.
 template <class Tensor>
 AddressRange address_range(const Tensor& tensor, int64_t item) {
-  int64_t low = 0, high = item, dense = item;
+  const auto item_bytes = static_cast<uint64_t>(item);
+  uint64_t low = 0, high = item_bytes, dense = item_bytes;
   for (int axis = tensor.rank - 1; axis >= 0; --axis) {
     if (tensor.sizes[axis] == 0) return {};
-    const int64_t step = tensor.strides == nullptr ? dense : tensor.strides[axis] * item;
-    const int64_t reach = (tensor.sizes[axis] - 1) * step;
-    (reach < 0 ? low : high) += reach;
-    dense *= tensor.sizes[axis];
+    const auto size = static_cast<uint64_t>(tensor.sizes[axis]);
+    const uint64_t step = tensor.strides == nullptr
+                              ? dense
+                              : static_cast<uint64_t>(tensor.strides[axis]) * item_bytes;
+    const uint64_t reach = (size - 1) * step;
+    (static_cast<int64_t>(reach) < 0 ? low : high) += reach;
+    dense *= size;
   }
   const auto data = reinterpret_cast<uintptr_t>(tensor.data);
-  return {data + static_cast<uintptr_t>(low), data + static_cast<uintptr_t>(high)};
+  return {data + low, data + high};
 }
 inline AddressRange address_range(const pto_tensor_ref& tensor) {
   return address_range(tensor, bytes(dtype_of(tensor)));
@@ -92,16 +101,22 @@ inline AddressRange address_range(const pto_tensor_ref& tensor) {
 // Says whether it is certain that no two elements share an address: sorted by stride, each axis
 // steps over all that lies within the axes before it. `strides` is not null.
 inline bool is_injective(int32_t rank, const int64_t* sizes, const int64_t* strides) {
-  std::vector<std::pair<int64_t, int64_t>> axes;
+  std::vector<std::pair<uint64_t, uint64_t>> axes;
   for (int32_t axis = 0; axis < rank; ++axis) {
     if (sizes[axis] == 0) return true;
-    if (sizes[axis] > 1) axes.emplace_back(std::abs(strides[axis]), sizes[axis]);
+    const auto stride = static_cast<uint64_t>(strides[axis]);
+    if (sizes[axis] > 1)
+      axes.emplace_back(strides[axis] < 0 ? 0 - stride : stride,
+                        static_cast<uint64_t>(sizes[axis]));
   }
   std::sort(axes.begin(), axes.end());
-  int64_t reach = 1;
+  uint64_t reach = 1;
   for (const auto& [stride, size] : axes) {
     if (stride < reach) return false;
-    reach += stride * (size - 1);
+    uint64_t further = 0;
+    if (__builtin_mul_overflow(stride, size - 1, &further) ||
+        __builtin_add_overflow(reach, further, &reach))
+      reach = UINT64_MAX;
   }
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 #include <set>
 
@@ -125,6 +126,21 @@ TEST(Strided, injective_tensors_have_an_address_for_each_element) {
   }
   EXPECT_GT(injective, 4000);
   EXPECT_LT(unproven, injective / 4);  // axes that interleave
+}
+
+// The products leave 64 bits, which UndefinedBehaviorSanitizer sees.
+TEST(Strided, huge_extents_and_strides_are_counted_or_refused) {
+  constexpr int64_t kHuge = int64_t(1) << 40, kLeast = std::numeric_limits<int64_t>::min();
+  const View none{nullptr, 3, {0, kHuge, kHuge}, {kLeast, kLeast, kHuge}};
+  EXPECT_EQ(element_bytes(none.ref()), 0);
+  EXPECT_FALSE(overlap(address_range(none.ref()), address_range(none.ref())));
+  pto_tensor_ref dense = none.ref();
+  dense.strides = nullptr;
+  EXPECT_EQ(address_range(dense).end, 0u);
+  const View many{nullptr, 3, {kHuge, kHuge, 2}, {kLeast, kHuge, 1}};
+  EXPECT_EQ(element_bytes(many.ref()), std::numeric_limits<int64_t>::max());
+  EXPECT_FALSE(is_injective(3, many.sizes, many.strides)) << "the second axis reaches the third";
+  EXPECT_TRUE(is_injective(2, many.sizes + 1, many.strides + 1));
 }
 
 }  // namespace pto::strided_test

@@ -50,7 +50,9 @@ Source extension(const std::string& name, const std::vector<std::string>& files,
 
 std::string run_build(const Build& build, bool again) {
   try {
-    return interruptible([&](const std::function<bool()>& stop) { return build.run(stop, again); });
+    return interruptible([&](const std::function<bool()>& stop) {
+      return despite_removal([&] { return build.run(stop, again); });
+    });
   } catch (const std::system_error& error) {
     fail({"the cache folder " + build.folder() + " cannot be written: " + error.code().message(),
           "libraries are built there, once for all processes",

@@ -36,7 +36,7 @@ struct Managed {  // in a capsule named "dltensor"
   void (*deleter)(Managed*);
 };
 
-inline constexpr uint64_t kReadOnly = 1;  // bit of ManagedVersioned::flags
+inline constexpr uint64_t kReadOnly = 1, kIsCopied = 2;  // bits of ManagedVersioned::flags
 
 struct ManagedVersioned {  // in a capsule named "dltensor_versioned"
   Version version;

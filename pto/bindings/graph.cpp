@@ -236,6 +236,7 @@ void bind_builder(nb::module_& m) {
       .def("clear_location", &B::clear_location)
       .def("let_sizes_be_one", &B::let_sizes_be_one,
            "Symbols may be 1 too: broadcasting gives broadcast(a, b). For shapes only.")
+      .def_prop_ro("sizes_may_be_one", &B::sizes_may_be_one)
       .def("input",
            [](B& b, std::string name, const std::string& dtype, nb::handle shape) {
              return b.input(name, dtype_from(dtype), dims_from(shape));

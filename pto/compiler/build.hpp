@@ -16,6 +16,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/toolchain.hpp"
@@ -38,8 +39,9 @@ class Build {
   std::optional<std::string> find() const;
 
   // Returns the path of the library; compiles it where it is missing, or always with `again`.
-  // Throws as compile_object() does, and std::system_error where the folder cannot be used. Where a
-  // compiler fails, the error says where the source, or an extension's output, is kept.
+  // Throws as compile_object() does, and std::system_error where the folder cannot be used, or was
+  // cleared meanwhile: see despite_removal(). Where a compiler fails, the error says where the
+  // source, or an extension's output, is kept.
   std::string run(const std::function<bool()>& interrupted, bool again = false) const;
 
   // Compiles without the cache into the folder `work`; keeps what failed in the folder `kept`.
@@ -59,6 +61,19 @@ class Build {
   Toolchain toolchain_;
   std::string folder_, entry_;
 };
+
+// Calls action(), which uses files of a cache folder, and again where they are gone: another
+// process may evict entries or clear the folder at any time. Throws what the last of a few calls
+// throws.
+template <class Action>
+auto despite_removal(const Action& action) {
+  constexpr int kCalls = 4;
+  for (int call = 1;; ++call) try {
+      return action();
+    } catch (const std::system_error& error) {
+      if (error.code() != std::errc::no_such_file_or_directory || call == kCalls) throw;
+    }
+}
 
 // Returns the digest over the source, the headers that it may include, flags, compiler, target and
 // ABI version. The headers of kernels are read once a process; those of an extension are the ones

@@ -131,8 +131,8 @@ struct Entry {
 std::vector<Entry> collect(const std::string& directory) {
   std::vector<Entry> entries;
   std::error_code ignored;
-  for (const fs::directory_entry& item : fs::directory_iterator(directory, ignored)) {
-    const fs::path& path = item.path();
+  for (fs::directory_iterator at(directory, ignored), end; at != end; at.increment(ignored)) {
+    const fs::path path = at->path();
     const std::string kind = path.extension().string();
     const bool left =
         kind == ".tmp" || kind == ".lock" || begins_with(path.filename().string(), "work-");
@@ -156,7 +156,8 @@ Cache::Cache(std::string directory) : directory_(std::move(directory)) {
     }
   }
   if (!fs::is_directory(directory_, error)) {
-    throw std::system_error(ENOTDIR, std::generic_category(), directory_);
+    const bool is_gone = file_stamp(directory_).empty();  // another process has removed it just now
+    throw std::system_error(is_gone ? ENOENT : ENOTDIR, std::generic_category(), directory_);
   }
 }
 
@@ -173,7 +174,7 @@ std::string Cache::insert(const std::string& name, const std::string& object,
                           std::string_view suffix) const {
   const std::optional<std::string> content = read_file(object);
   if (!content) throw std::system_error(errno, std::generic_category(), object);
-  write_file(object, trailer(name, *content), /*append=*/true);
+  write_file(object, *content + trailer(name, *content));  // whole, also where it was removed now
   const std::string path = directory_ + "/" + name + std::string(suffix);
   if (chmod(object.c_str(), 0644) != 0 || rename(object.c_str(), path.c_str()) != 0) {
     throw std::system_error(errno, std::generic_category(), path);
@@ -229,7 +230,7 @@ std::shared_ptr<void> Cache::lock(const std::string& name, const std::function<b
 
 void Cache::sweep(int64_t bytes_max, bool now) const {
   const std::string stamp = directory_ + "/swept.txt";
-  if (!now && fs::exists(stamp) && age_of(stamp) < kHour) return;
+  if (!now && !file_stamp(stamp).empty() && age_of(stamp) < kHour) return;
   if (!replace_file(stamp, "")) return;
   std::vector<Entry> entries = collect(directory_);
   int64_t total = 0;

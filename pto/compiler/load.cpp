@@ -61,7 +61,7 @@ std::shared_ptr<const Library> opened(const std::string& name, const std::string
 
 std::shared_ptr<const Library> obtain(const Build& build, const Stop& interrupted) {
   try {
-    return opened(build.source().name, build.run(interrupted));
+    return despite_removal([&] { return opened(build.source().name, build.run(interrupted)); });
   } catch (const std::system_error& error) {
     warn_once(build.folder(), error.code().message());
     return use_uncached(build, interrupted, [&](const std::string& path) {
@@ -172,7 +172,7 @@ std::string build_object(const Source& source, const Stop& interrupted,
     return *std::move(found);
   };
   try {
-    return content(build.run(interrupted));
+    return despite_removal([&] { return content(build.run(interrupted)); });
   } catch (const std::system_error& error) {
     warn_once(build.folder(), error.code().message());
     return use_uncached(build, interrupted, content);

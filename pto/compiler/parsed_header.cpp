@@ -66,8 +66,8 @@ bool ParsedHeader::pays() const {
   if (entry_.empty() || tried.has(path())) return false;
   int kernels = 0;
   std::error_code error;
-  for (const fs::directory_entry& item : fs::directory_iterator(cache_.directory(), error))
-    if (item.path().extension() == ".so" && ++kernels == kKernelsBefore) return true;
+  for (fs::directory_iterator at(cache_.directory(), error), end; at != end; at.increment(error))
+    if (at->path().extension() == ".so" && ++kernels == kKernelsBefore) return true;
   return false;
 }
 

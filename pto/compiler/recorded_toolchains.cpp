@@ -46,10 +46,10 @@ void record_toolchain(const Toolchain& toolchain, const std::string& folder) {
 std::vector<Toolchain> recorded_toolchains(const std::string& folder) {
   std::vector<std::pair<fs::file_time_type, Toolchain>> dated;
   std::error_code error;
-  for (const fs::directory_entry& item : fs::directory_iterator(folder, error)) {
-    if (!item.path().filename().string().starts_with(kPrefix)) continue;
-    const std::string content = read_file(item.path().string()).value_or("");
-    if (auto found = toolchain_of(content)) dated.emplace_back(item.last_write_time(error), *found);
+  for (fs::directory_iterator at(folder, error), end; at != end; at.increment(error)) {
+    if (!at->path().filename().string().starts_with(kPrefix)) continue;
+    const std::string content = read_file(at->path().string()).value_or("");
+    if (auto found = toolchain_of(content)) dated.emplace_back(at->last_write_time(error), *found);
   }
   std::sort(dated.begin(), dated.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/compiler/toolchain.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,6 +66,13 @@ bool is_disk_failure(const std::string& output) {
   return output.find(std::strerror(ENOSPC)) != std::string::npos ||
          output.find(std::strerror(EDQUOT)) != std::string::npos ||
          output.find(std::strerror(EROFS)) != std::string::npos;
+}
+
+// True where another process has removed the folder of a compilation, or removes it just now.
+bool is_removed(const std::string& text) {
+  constexpr int kRemovalMs = 20;
+  const auto is_there = [&] { return access(text.c_str(), F_OK) == 0; };
+  return !is_there() || (poll(nullptr, 0, kRemovalMs), !is_there());
 }
 
 std::string what_happened(const ProcessResult& result, double seconds) {
@@ -212,6 +220,7 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   if (is_disk_failure(result.output)) {
     throw std::system_error(ENOSPC, std::generic_category(), folder);
   }
+  if (is_removed(stem + ".cpp")) throw std::system_error(ENOENT, std::generic_category(), folder);
   write_file(
       folder + "/output.log",
       joined(arguments, " ", [](const std::string& word) { return word; }) + "\n" + result.output);

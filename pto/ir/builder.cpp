@@ -152,8 +152,7 @@ Dims GraphBuilder::meet_possible_ones(const std::string& because, const Dims& a,
   for (size_t i = 0; i < other.size(); ++i) {
     Dim& size = shape[ahead + i];
     size = pto::broadcast(size, other[i]);
-    if (size.is_constant() || size.is_symbol()) continue;
-    graph_.guards_.push_back({{size, size, because}, location_});
+    guard_value(size, because);
   }
   return shape;
 }
@@ -343,6 +342,13 @@ Value GraphBuilder::copy(const Node& node, std::vector<Value> operands) {
   return graph_.inputs_.back();
 }
 
+void GraphBuilder::add_guard(Guard guard) {
+  for (const Guard& known : graph_.guards_)
+    if ((known.a == guard.a && known.b == guard.b) || (known.a == guard.b && known.b == guard.a))
+      return;
+  graph_.guards_.push_back(std::move(guard));
+}
+
 void GraphBuilder::guard_equal(const Dim& a, const Dim& b, std::string because, GuardKind kind) {
   if (a == b) return;
   located([&] {
@@ -350,9 +356,18 @@ void GraphBuilder::guard_equal(const Dim& a, const Dim& b, std::string because, 
       fail({because + ": sizes " + text(a) + " and " + text(b) + " must be equal",
             "the operation needs operands of one size", "reshape or slice an operand"});
   });
-  for (const Guard& known : graph_.guards_)
-    if ((known.a == a && known.b == b) || (known.a == b && known.b == a)) return;
-  graph_.guards_.push_back({{a, b, std::move(because), kind}, location_});
+  add_guard({{a, b, std::move(because), kind}, location_});
+}
+
+void GraphBuilder::guard_value(const Dim& size, std::string because) {
+  if (size.is_constant() || size.is_symbol()) return;
+  add_guard({{size, size, std::move(because)}, location_});
+}
+
+void GraphBuilder::copy_guard(const Guard& guard) {
+  set_location(guard.location);
+  if (guard.a == guard.b) return guard_value(guard.a, guard.because);
+  guard_equal(guard.a, guard.b, guard.because, guard.kind);
 }
 
 void GraphBuilder::guard_nonempty(const Dim& size, std::string because) {

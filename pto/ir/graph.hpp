@@ -141,6 +141,7 @@ class GraphBuilder {
   // From now on a symbol may also be 1, so broadcasting it gives broadcast(a, b), not a guard. Such
   // a graph serves for its shapes only.
   void let_sizes_be_one() { sizes_may_be_one_ = true; }
+  bool sizes_may_be_one() const { return sizes_may_be_one_; }  // so may those of its bodies
 
   void set_location(Location location);  // for the nodes that follow
   void clear_location();
@@ -195,6 +196,13 @@ class GraphBuilder {
   void guard_equal(const Dim& a, const Dim& b, std::string because,
                    GuardKind kind = GuardKind::Equal);
 
+  // States that the expression of a size must have a value at run time: sizes that it broadcasts
+  // fit, and its divisors are not 0. The guard has this size on both sides.
+  void guard_value(const Dim& size, std::string because);
+
+  // States what a guard of another graph states, at its line.
+  void copy_guard(const Guard& guard);
+
   // States that a size must not be 0 at run time; throws where it is the constant 0.
   void guard_nonempty(const Dim& size, std::string because);
 
@@ -211,6 +219,7 @@ class GraphBuilder {
   template <class F>
   auto located(F f);  // f(), whose errors get the current location
   Value add(Node node);
+  void add_guard(Guard guard);  // unless the graph has it
   Value add_guarded(Node node);
   Dims meet(Opcode op, const Dims& a, const Dims& b);  // broadcasts and adds guards
   Dims meet_possible_ones(const std::string& because, const Dims& a, const Dims& b);

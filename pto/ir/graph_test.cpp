@@ -7,6 +7,8 @@
 #include <cmath>
 #include <functional>
 
+#include "pto/base/error.hpp"
+#include "pto/ir/interpret.hpp"
 #include "pto/ir/parse.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/rebuild.hpp"
@@ -282,6 +284,32 @@ TEST(Graph, an_inlined_guard_keeps_its_line) {
   const Graph outer = b.build();
   ASSERT_EQ(outer.guards().size(), 1u);
   EXPECT_EQ(outer.guards()[0].location, (Location{"a.py", 3}));
+}
+
+TEST(Graph, a_guard_that_a_size_has_a_value_survives_each_copy) {
+  GraphBuilder inner("inner");
+  inner.let_sizes_be_one();
+  const Value a = inner.input("a", DType::F32, {s0}), c = inner.input("c", DType::F32, {s1});
+  inner.set_location({"a.py", 3});
+  inner.output(inner.reduce(Opcode::sum, inner.binary(Opcode::add, a, c), {0}));
+  const Graph graph = inner.build();
+  const Dim size = broadcast(s0, s1);
+  ASSERT_EQ(graph.guards(), (std::vector<Guard>{{{size, size, "add"}, {}}}));
+
+  const auto copy = [](GraphBuilder& b, const Node& node, Value) {
+    return std::optional(b.copy(node, node.operands));
+  };
+  EXPECT_EQ(print(rebuild(graph, graph.outputs(), copy)), print(graph));
+  EXPECT_EQ(print(parse(print(graph))), print(graph));
+  GraphBuilder b("outer");
+  const Value x = b.input("x", DType::F32, {s0}), y = b.input("y", DType::F32, {s1});
+  int free_symbol = 2;
+  b.output(inline_graph(b, graph, {x, y}, &free_symbol)[0]);
+  const Graph outer = b.build();
+  ASSERT_EQ(outer.guards(), graph.guards());
+  EXPECT_EQ(outer.guards()[0].location, (Location{"a.py", 3}));
+  EXPECT_NO_THROW(check_guards(outer, {1, 5}));
+  EXPECT_THROW(check_guards(outer, {3, 4}), Error);
 }
 
 }  // namespace pto::graph_test

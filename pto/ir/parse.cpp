@@ -385,6 +385,7 @@ class GraphReader {
     in_.checked(position, [&] {
       if (is_nonempty) return builder_.guard_nonempty(guard.a, because);
       if (holds) return builder_.guard_holds(guard.a, because);
+      if (guard.a == guard.b) return builder_.guard_value(guard.a, because);
       builder_.guard_equal(guard.a, guard.b, because);
     });
     builder_.clear_location();

@@ -19,12 +19,6 @@ void note_defined(const Graph& graph, std::vector<Dim>* symbols, int* free_symbo
   }
 }
 
-// States what the guard states, at its line, of these sizes.
-void copy_guard(GraphBuilder& b, const Guard& guard, const Dim& left, const Dim& right) {
-  b.set_location(guard.location);
-  b.guard_equal(left, right, guard.because, guard.kind);
-}
-
 std::vector<Value> copy_renamed(GraphBuilder& b, const Graph& graph, std::vector<Value> inputs,
                                 const std::vector<Dim>& symbols);
 
@@ -53,8 +47,11 @@ std::vector<Value> copy_renamed(GraphBuilder& b, const Graph& graph, std::vector
     if (!node.locations.empty()) b.set_location(node.locations[0]);
     place.push_back(b.copy(node, node.operands));
   }
-  for (const Guard& guard : graph.guards())
-    copy_guard(b, guard, substitute(guard.a, symbols), substitute(guard.b, symbols));
+  for (Guard guard : graph.guards()) {
+    guard.a = substitute(guard.a, symbols);
+    guard.b = substitute(guard.b, symbols);
+    b.copy_guard(guard);
+  }
   std::vector<Value> outputs;
   for (const Value v : graph.outputs()) outputs.push_back(place[static_cast<size_t>(v)]);
   return outputs;
@@ -86,7 +83,7 @@ Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeN
   }
   for (const Guard& guard : graph.guards()) {
     if (keep && !keep(guard)) continue;
-    copy_guard(b, guard, guard.a, guard.b);
+    b.copy_guard(guard);
   }
   b.clear_location();
   b.set_hints({});

@@ -39,6 +39,8 @@ class Scope:
 
     def __init__(self, name: str, parent: "Scope | None" = None, first_symbol: int = 0):
         self.builder, self.parent = _core.GraphBuilder(name), parent
+        if parent is not None and parent.builder.sizes_may_be_one:
+            self.builder.let_sizes_be_one()
         self.captured: dict[int, Captured] = {}
         self.first_symbol = first_symbol  # of the sizes that this scope defines
         self.sizes: dict[int, Any] = {}  # value -> the size that it defines

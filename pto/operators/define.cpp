@@ -278,7 +278,8 @@ void pto_infer_require_equal(pto_infer* context, int32_t left, int32_t right, co
   if (!context->holds(left) || !context->holds(right)) return;
   const pto::Dim &a = context->dims[static_cast<size_t>(left)],
                  &b = context->dims[static_cast<size_t>(right)];
-  if (!(a == b)) context->result.guards.push_back({a, b, because});
+  const bool has_value = a.is_constant() || a.is_symbol();  // whatever the sizes of the call are
+  if (!(a == b) || !has_value) context->result.guards.push_back({a, b, because});
 }
 
 void pto_infer_output(pto_infer* context, int32_t dtype, int32_t rank, const int32_t* sizes) {

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <string>
 
+#include "pto/base/evaluate_sizes.hpp"
 #include "pto/operators/kernel_arguments.hpp"
 
 namespace pto::op::define_test {
@@ -264,6 +265,34 @@ TEST(DefinedInCpp, says_its_shapes_over_symbols) {
   const pto_dim& size = shapes->dims[shapes->tensors[0].sizes[0]];
   EXPECT_EQ(size.op, PTO_DIM_SYMBOL);
   EXPECT_EQ(pto_operator_shapes(&call), shapes);
+}
+
+const Defined kFitting = define({
+    .schema = "test_fitting(Tensor x, Tensor y) -> Tensor",
+    .types = "(T, T) -> T where T: f32",
+    .infer =
+        [](Infer& call) {
+          const Size x = call.tensor("x").sizes.at(0), y = call.tensor("y").sizes.at(0);
+          const Size both = size_broadcast(x, y);
+          call.require_equal(both, both, "fitting");
+          call.require_equal(x, x, "fitting");
+          call.output(DType::F32, {});
+        },
+    .kernels = {{"cpu", kAny, cut}},
+});
+
+TEST(DefinedInCpp, may_ask_only_that_a_size_has_a_value) {
+  const pto_tensor_ref row = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
+  const pto_tensor_ref tensors[] = {row, row};
+  const pto_operator_call call{
+      pto_operator_at(kFitting.index), tensors, nullptr, nullptr, nullptr, nullptr, nullptr};
+  const pto_shapes* shapes = pto_operator_shapes(&call);
+  ASSERT_NE(shapes, nullptr) << pto_operator_error();
+  ASSERT_EQ(shapes->n_guards, 1) << "x always has a value";
+  EXPECT_EQ(shapes->guards[0].left, shapes->guards[0].right);
+  KnownSizes rules(*shapes);
+  EXPECT_NO_THROW(evaluate_sizes<int64_t>(*shapes, {1, 5}, rules));
+  EXPECT_THROW(evaluate_sizes<int64_t>(*shapes, {3, 4}, rules), SizeRefusal);
 }
 
 void expect_refused(const Definition& definition, const std::string& message) {

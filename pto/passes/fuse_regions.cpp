@@ -203,10 +203,7 @@ Graph Builder::run() {
     else
       build_region(builder, *item.region, plan_.regions().at(*item.region));
   }
-  for (const Guard& guard : graph_.guards()) {
-    builder.set_location(guard.location);
-    builder.guard_equal(guard.a, guard.b, guard.because, guard.kind);
-  }
+  for (const Guard& guard : graph_.guards()) builder.copy_guard(guard);
   for (Value v : graph_.outputs()) builder.output(stored_.count(v) ? stored_.at(v) : made_.at(v));
   return builder.build();
 }

@@ -73,10 +73,7 @@ class Level {
     return made;
   }
   void keep_guards(const Graph& graph) {
-    for (const Guard& guard : graph.guards()) {
-      b.set_location(guard.location);
-      b.guard_equal(guard.a, guard.b, guard.because, guard.kind);
-    }
+    for (const Guard& guard : graph.guards()) b.copy_guard(guard);
   }
 
   Value number(int64_t value) {

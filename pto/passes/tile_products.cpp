@@ -269,10 +269,7 @@ Graph with_loop(const Graph& graph, const ProductGroup& group) {
     }
     if (v == group.members().back().fused) add_loop();
   }
-  for (const Guard& guard : graph.guards()) {
-    b.set_location(guard.location);
-    b.guard_equal(guard.a, guard.b, guard.because, guard.kind);
-  }
+  for (const Guard& guard : graph.guards()) b.copy_guard(guard);
   for (const Value v : graph.outputs()) b.output(placed(v));
   return b.build();
 }

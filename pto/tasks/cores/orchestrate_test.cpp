@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -21,6 +23,8 @@ using testing::HasSubstr;
 int32_t add_number(const pto_args* args) {
   const pto_tensor& y = args->tensors[args->n_tensors - 1];
   const pto_tensor& x = args->tensors[0];
+  // The product of the other sizes may leave 64 bits.
+  if (std::find(y.sizes, y.sizes + y.rank, 0) != y.sizes + y.rank) return 0;
   int64_t n = 1;
   for (int32_t k = 0; k < y.rank; ++k) n *= y.sizes[k];
   for (int64_t i = 0; i < n; ++i) {
@@ -93,6 +97,7 @@ TEST(Orchestration, views_are_the_parts_that_they_say) {
     EXPECT_EQ(v.slice(1, 0, 8, 2).reshape({24}).strides(), (Dimensions{2}));
     for (const Dimensions& shape : {Dimensions{5, 0}, Dimensions{0, 5}, Dimensions{7, 0, 3}})
       EXPECT_EQ(v.slice(0, 2, 2).reshape(shape).shape(), shape);
+    EXPECT_EQ(v.transpose(0, 1).slice(0, 8, 8).reshape({0}).shape(), (Dimensions{0}));
     EXPECT_EQ(o.read<int64_t>(v[3].slice(0, 5, 6)), 29);
     EXPECT_EQ(o.read<int64_t>(v.transpose(0, 1)[5].slice(0, 3, 4)), 29);
   });
@@ -140,6 +145,26 @@ TEST(Orchestration, skips_by_a_condition_and_follows_by_id) {
   EXPECT_EQ(report.skipped, 1);
 }
 
+// The products of these sizes and steps leave 64 bits, which UndefinedBehaviorSanitizer sees.
+TEST(Orchestration, empty_views_and_single_elements_may_have_huge_extents_and_steps) {
+  constexpr int64_t kHuge = int64_t(1) << 40, kMost = std::numeric_limits<int64_t>::max();
+  Array x = array_of(6, 8);
+  run({&x}, [&](Orchestration& o) {
+    const View v = o.inout(0), none = v.slice(0, 6, 6);
+    EXPECT_EQ(none.raw().data, v.raw().data) << "the end of a tensor may be memory of another";
+    for (const Dimensions& shape : {Dimensions{0, kHuge, kHuge}, Dimensions{kHuge, kHuge, 0}}) {
+      const View wide = none.reshape(shape);
+      EXPECT_EQ(wide.shape(), shape);
+      EXPECT_EQ(wide.numel(), 0);
+      EXPECT_EQ(wide.transpose(0, 2).reshape({3, 0}).shape(), (Dimensions{3, 0}));
+      EXPECT_EQ(wide.slice(1, 5, kHuge, 3).shape()[1], (kHuge - 5 + 2) / 3);
+      o.submit("add", {o.in(wide), o.out(wide), o.scalar(1)});
+    }
+    EXPECT_EQ(v.slice(0, 1, 6, kMost).shape(), (Dimensions{1, 8}));
+    EXPECT_EQ(o.read<int64_t>(v[3].slice(0, 5, 8, kMost)), 29);
+  });
+}
+
 TEST(Orchestration, refuses_what_it_cannot_do) {
   Array x = array_of(2, 4);
   x.flags = PTO_TENSOR_READ_ONLY;
@@ -181,7 +206,13 @@ TEST(Orchestration, refuses_what_it_cannot_do) {
               }),
               HasSubstr("permutation"));
   EXPECT_THAT(error([](Orchestration& o) { o.input(0).reshape({7}); }),
-              HasSubstr("reshape() of 8 elements to 7"));
+              HasSubstr("reshape() of 8 elements to [7]\n  why"));
+  for (const Dimensions& shape : {Dimensions{int64_t(1) << 62, 4}, Dimensions{-2, -4}})
+    EXPECT_THAT(error([&](Orchestration& o) { o.input(0).reshape(shape); }),
+                HasSubstr("8 dimensions of at least 0"));
+  for (const int64_t index : {int64_t(-1), int64_t(2), std::numeric_limits<int64_t>::max()})
+    EXPECT_THAT(error([&](Orchestration& o) { o.input(0)[index]; }),
+                HasSubstr("[" + std::to_string(index) + "] of 2 elements"));
   EXPECT_THAT(error([](Orchestration& o) { o.input(0).transpose(0, 1).reshape({8}); }),
               HasSubstr("do not lie evenly"));
   EXPECT_THAT(error([](Orchestration& o) { o.read<int32_t>(o.input(0)); }),

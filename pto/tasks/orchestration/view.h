@@ -4,7 +4,8 @@
 //     pto::View row = o.input(0)[3], columns = o.input(0).transpose(0, 1).slice(0, 2, 4);
 //
 // Shapes and strides count elements. Errors: std::runtime_error with what, why and fix.
-// Invariant: a view lies inside its tensor; no call copies elements.
+// Invariant: a view lies inside its tensor; no call copies elements. An empty view never uses its
+// strides, and its data are where those of the view lie that it was made from.
 // Thread safety: values.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "pto/abi/runtime_api.h"
+#include "pto/base/size_arithmetic.hpp"
 
 namespace pto {
 
@@ -25,7 +27,7 @@ struct ElementType {
 namespace element {
 #define PTO_DTYPE(id, constant, name, code, bits, ...) constexpr ElementType constant{code, bits};
 #include "pto/abi/dtypes.def"
-}
+}  // namespace element
 
 using Dimensions = std::vector<int64_t>;
 
@@ -48,8 +50,10 @@ class View {
   Dimensions strides() const { return Dimensions(view_.strides, view_.strides + view_.rank); }
   ElementType dtype() const { return {view_.type_code, view_.type_bits}; }
   int64_t numel() const {
-    int64_t n = 1;
-    for (int k = 0; k < view_.rank; ++k) n *= view_.sizes[k];
+    const int64_t n = product(view_.sizes, size_t(view_.rank));
+    if (n < 0)
+      refuse("numel() of a view of the shape " + text(shape()),
+             "the number of its elements leaves 64 bits", "take a part of it first");
     return n;
   }
   const pto_view& raw() const { return view_; }
@@ -65,13 +69,20 @@ class View {
                  std::to_string(end) + ", " + std::to_string(step) + ") of " +
                  std::to_string(size) + " elements",
              "0 <= begin <= end <= size, and step >= 1", "pass bounds inside the dimension");
-    v.advance(begin * view_.strides[dim]);
-    v.view_.sizes[dim] = (end - begin + step - 1) / step;
-    v.view_.strides[dim] *= step;
+    const int64_t taken = end - begin;
+    v.view_.sizes[dim] = taken / step + (taken % step != 0);
+    if (v.view_.sizes[dim] > 1) v.view_.strides[dim] *= step;
+    if (!v.is_empty()) v.advance(begin * view_.strides[dim]);
     return v;
   }
   // Takes element `index` of the first dimension; the result has one dimension fewer.
-  View operator[](int64_t index) const { return slice(0, index, index + 1).without(0); }
+  View operator[](int64_t index) const {
+    const int64_t size = view_.sizes[checked(0)];
+    if (index < 0 || index >= size)
+      refuse("[" + std::to_string(index) + "] of " + std::to_string(size) + " elements",
+             "an index is at least 0 and less than the size", "pass one inside the dimension");
+    return slice(0, index, index + 1).without(0);
+  }
 
   View transpose(int a, int b) const {
     View v = *this;
@@ -100,28 +111,20 @@ class View {
   }
   // Gives the same elements another shape; throws if that would need a copy.
   View reshape(const Dimensions& shape) const {
-    bool is_right = shape.size() <= PTO_MAX_RANK, is_empty = false;
-    for (int64_t size : shape) {
-      is_right = is_right && size >= 0;
-      is_empty = is_empty || size == 0;
-    }
-    int64_t n = is_empty ? 0 : 1;
-    for (int64_t size : shape) is_right = is_right && (n *= size) <= numel();
-    if (n != numel() || !is_right)
-      refuse("reshape() of " + std::to_string(numel()) + " elements to " + std::to_string(n) +
-                 " in " + std::to_string(shape.size()) + " dimensions",
-             ("a reshape keeps the number of elements, in at most " + std::to_string(PTO_MAX_RANK) +
-              " dimensions")
-                 .c_str(),
+    bool is_right = shape.size() <= PTO_MAX_RANK;
+    for (int64_t size : shape) is_right = is_right && size >= 0;
+    if (!is_right || product(shape.data(), shape.size()) != numel())
+      refuse("reshape() of " + std::to_string(numel()) + " elements to " + text(shape),
+             "a reshape keeps the number of elements, in at most " + std::to_string(PTO_MAX_RANK) +
+                 " dimensions of at least 0",
              "pass a shape with the same number of elements");
     View v = *this;
     v.view_.rank = int32_t(shape.size());
-    int64_t next = is_contiguous() ? 1 : 0;
-    if (next == 0) next = single_stride();
+    int64_t next = is_contiguous() ? 1 : single_stride();
     for (int k = v.view_.rank - 1; k >= 0; --k) {
       v.view_.sizes[k] = shape[size_t(k)];
       v.view_.strides[k] = next;
-      next *= shape[size_t(k)];
+      if (calculate(DimOp::Mul, next, shape[size_t(k)], &next) != SizeFault::None) next = 0;
     }
     return v;
   }
@@ -143,9 +146,25 @@ class View {
     view_.sizes[k] = view.sizes[k];
     view_.strides[k] = view.strides[k];
   }
-  static void refuse(const std::string& what, const char* why, const char* fix) {
+  static void refuse(const std::string& what, const std::string& why, const char* fix) {
     throw std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix);
   }
+  // Returns 0 where a size is 0, and -1 where the product leaves 64 bits.
+  static int64_t product(const int64_t* sizes, size_t rank) {
+    int64_t n = 1;
+    bool fits = true;
+    for (size_t k = 0; k < rank; ++k) {
+      if (sizes[k] == 0) return 0;
+      fits = fits && calculate(DimOp::Mul, n, sizes[k], &n) == SizeFault::None;
+    }
+    return fits ? n : -1;
+  }
+  static std::string text(const Dimensions& shape) {
+    std::string list;
+    for (int64_t size : shape) list += (list.empty() ? "" : ", ") + std::to_string(size);
+    return "[" + list + "]";
+  }
+  bool is_empty() const { return product(view_.sizes, size_t(view_.rank)) == 0; }
   int checked(int dim) const {
     const int at = dim < 0 ? dim + view_.rank : dim;
     if (at < 0 || at >= view_.rank)
@@ -166,6 +185,7 @@ class View {
     return v;
   }
   bool is_contiguous() const {
+    if (is_empty()) return true;
     int64_t next = 1;
     for (int k = view_.rank - 1; k >= 0; next *= view_.sizes[k--])
       if (view_.sizes[k] != 1 && view_.strides[k] != next) return false;
