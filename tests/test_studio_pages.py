@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_studio import HOSTILE, arrow, slice_of, trace
+from test_studio_memory import allocated, freed
 
 import pto
 from pto import pages, studio_command
@@ -272,6 +273,49 @@ def test_plots_and_statements_select_each_other(browser, tmp_path):
     time.sleep(0.2)
     critical = until(browser, f"Array.from({DRAWN}.data.critical)")
     assert critical == [1, 1, 0]  # k0 and k2 of the first lane
+
+
+def memory_drawn(browser, begin, end):
+    browser.execute_script(f"studio.zoom({begin}, {end})")
+    time.sleep(0.2)
+    held = "Bokeh.documents[0].get_model_by_name('held').data"
+    return until(browser, f"[Array.from({held}.time), Array.from({held}.bytes)]")
+
+
+def test_memory_of_many_tasks_is_few_shapes_and_selects_its_tasks(browser, tmp_path):
+    count, lanes, took = 100_000, 8, 2
+    events = [slice_of(at % lanes, at, at + took, f"k{at % 5}", lines=[f"a.py:{at % 5 + 1}"],
+                       task=at + 1) for at in range(count)]  # fmt: skip
+    program = {"sources": {"a.py": "zero\none\ntwo\nthree\nfour\n"}}
+    records = []
+    for at in range(count):  # each task has 100 bytes, which two later ones read
+        records += [allocated(at + 1, at, 100, at + 1), freed(at + 1, at + 2.5)]
+    made = trace(events + records, program=program)
+    pages.html(made, tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
+    for share in (1, 0.1, 1e-3, 1e-4):
+        browser.execute_script(f"studio.zoom({count / 3}, {count * (1 / 3 + share)})")
+        time.sleep(0.2)
+        shapes, boxes = until(browser, "[studio.shapes(), studio.boxes()]")
+        assert boxes < shapes <= SHAPES_MAX
+    for begin, end in ((0, count + 2), (count / 3, count * 2 / 3)):  # many changes a step
+        _, steps = memory_drawn(browser, begin, end)
+        assert 300 <= len(steps) <= 401 and max(steps) == 300 == min(steps[1:-1])
+    assert memory_drawn(browser, count - 0.2, count + 2)[1] == [200, 100, 0, 0]
+    times, steps = memory_drawn(browser, 50000.2, 50001.2)  # exact: two starts, two ends
+    assert times == [50000, 50000.5, 50001, 50001.5] and steps == [300, 200, 300, 200]
+    browser.execute_script("studio.at(50000.25, true)")
+    found = about(browser)
+    assert found["tasks"] == ["3"] and found["bytes taken"] == ["300"]
+    links = all_of(browser, "#about [data-slice]")
+    assert sorted(one.text for one in links) == ["49999", "50000", "50001"]
+    assert sorted(found["line"]) == ["a.py:1", "a.py:4", "a.py:5"]
+    assert len(selected_lines(browser)) == 3
+    next(one for one in links if one.text == "50001").click()
+    found = about(browser)
+    assert found["task"] == ["50001"] and found["bytes taken"] == ["100"]
+    browser.execute_script("studio.at(-5, true)")  # nothing is held: the selection stays
+    assert about(browser)["task"] == ["50001"]
 
 
 def test_the_mouse_selects_in_every_plot_over_time(browser, tmp_path):

@@ -5,12 +5,13 @@ Pure functions of a document. Times are microseconds.
 """
 
 import bisect
+import math
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
-from pto.studio.document import Document
+from pto.studio.document import Document, Held
 
 CELLS = 400  # of a series over time
 
@@ -99,9 +100,11 @@ def _path_of_program(document: Document) -> list[int]:
 
 
 def span(document: Document) -> tuple[float, float]:
-    """The begin and the end of the run."""
-    begin = min((one.start for one in document.slices), default=0.0)
-    return begin, max([begin + 1e-3, *(one.end for one in document.slices)])
+    """The begin and the end of the run: of its slices, and of its memory as the trace says."""
+    slices, memory = document.slices, document.memory
+    begin = min([one.start for one in (*slices, *memory)], default=0.0)
+    ends = [one.until for one in memory if one.until < math.inf]
+    return begin, max([begin + 1e-3, *(one.end for one in slices), *ends])
 
 
 def workers(document: Document) -> dict[str, np.ndarray]:
@@ -142,29 +145,37 @@ def _covered(spans: list[tuple[float, float]], edges: np.ndarray) -> np.ndarray:
     return np.diff(total) / np.diff(edges)
 
 
-def held(document: Document) -> list[tuple[int, float, float]]:
-    """(slice, until, bytes) of values: a statement's are there to the end of what is around it."""
+def held(document: Document) -> list[Held]:
+    """Memory and the slices that take it: as the trace says, from its allocation to its free; or
+    the values of statements, each to the end of what is around it."""
+    slices = document.slices
+    if document.memory:
+        places = {one.number: at for at, one in enumerate(slices)}
+        return [Held(one.start, one.until, one.bytes, places.get(one.owner, -1))
+                for one in document.memory]  # fmt: skip
     _, end = span(document)
     found = []
-    for at, one in enumerate(document.slices):
+    for at, one in enumerate(slices):
         about = document.about(one.kind)
         if about.get("taken_bytes") and document.kinds[one.kind].name == about["title"]:
-            until = document.slices[one.around].end if one.around >= 0 else end
-            found.append((at, until, about["taken_bytes"]))
+            until = slices[one.around].end if one.around >= 0 else end
+            found.append(Held(one.start, until, about["taken_bytes"], at))
     return found
 
 
 def memory(document: Document) -> dict[str, Any] | None:
-    """Bytes that values take over time; None where no statement tells its bytes."""
-    taken = held(document)
-    changes = sorted([(document.slices[at].start, bytes) for at, _, bytes in taken]
-                     + [(until, -bytes) for _, until, bytes in taken])  # fmt: skip
+    """Bytes that are held over time, from each change on to the next; None where the trace does not
+    tell them."""
+    changes: dict[float, float] = defaultdict(float)
+    for one in held(document):
+        changes[one.start] += one.bytes
+        if one.until < math.inf:
+            changes[one.until] -= one.bytes
     if not changes:
         return None
-    times, steps = np.array(changes, float).T
+    begin, end = span(document)
+    times, steps = np.array(sorted(changes.items())).T
     total = np.cumsum(steps)
-    if len(times) > CELLS:  # the most in each cell
-        cells = np.minimum((np.arange(len(times)) * CELLS) // len(times), CELLS - 1)
-        first = np.searchsorted(cells, np.arange(CELLS))
-        times, total = times[first], np.maximum.reduceat(total, first)
-    return {"time": times, "bytes": total}
+    if times[0] > begin:
+        times, total = np.append(begin, times), np.append(0.0, total)
+    return {"time": np.append(times, max(end, times[-1])), "bytes": np.append(total, total[-1])}

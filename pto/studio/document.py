@@ -12,9 +12,13 @@ them ("s" to "f"), names of lanes. Where `otherData.program` stands it tells of 
 
 A slice belongs to the statement with its args.step, or else with its name as title; `cpp` names the
 text with a statement's `symbol`, where not every text may have it. Times are microseconds.
+
+Memory of tasks has a number ("id") from its allocation ("N", with args.bytes and the args.task that
+uses it first) to its free ("D"), where the run has one.
 """
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,15 +56,28 @@ class Slice:
     around: int = -1  # the slice around it
 
 
+@dataclass(slots=True)
+class Held:
+    """Memory from a time until another; `owner` is the slice that takes it, or -1."""
+
+    start: float
+    until: float  # infinity: the run did not free it
+    bytes: float
+    owner: int
+
+
 @dataclass
 class Document:
-    """Everything that a page shows. `edges` are (producer, consumer), places in `slices`."""
+    """Everything that a page shows. `edges` are (producer, consumer), places in `slices`.
+
+    The owners of `memory` are still numbers of tasks."""
 
     name: str = ""
     lanes: list[str] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
     slices: list[Slice] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
+    memory: list[Held] = field(default_factory=list)
     dropped: int = 0
     stages: list[tuple[str, str]] = field(default_factory=list)
     cpp: list[tuple[str, str]] = field(default_factory=list)
@@ -85,6 +102,7 @@ def document_of(trace: Any, shown: str = "the trace") -> Document:
         made.dropped = int(_get(other, "dropped", _NUMBER, 0))
         _read_program(made, _get(other, "program", dict, {}))
         _read_slices(made, events)
+        _read_memory(made, events, int(_get(other, "memory_dropped", _NUMBER, 0)))
     except ValueError as error:
         raise no_trace(shown, str(error)) from None
     return made
@@ -183,3 +201,34 @@ def _read_slices(made: Document, events: list) -> None:
     starts = {(one.lane, round(one.start, 3)): at for at, one in enumerate(made.slices)}
     known = [(ends.get(one.get("s")), starts.get(one.get("f"))) for one in arrows.values()]
     made.edges = [(a, b) for a, b in known if a is not None and b is not None]
+
+
+def _read_memory(made: Document, events: list, dropped: int) -> None:
+    """Matches frees with allocations; what matches nothing is left out and counted in a note."""
+    held: dict[str, Held] = {}
+    left_out = 0
+    for event in events:
+        if (phase := event["ph"]) not in ("N", "D") or event.get("name") != "memory":
+            continue
+        at, number = _get(event, "ts", _NUMBER), json.dumps(event.get("id"))
+        if phase == "D":
+            if (one := held.pop(number, None)) is None or at < one.start:
+                left_out += 1
+            else:
+                one.until = at
+            continue
+        args = _get(event, "args", dict)
+        size, task = _get(args, "bytes", _NUMBER), int(_get(args, "task", _NUMBER, 0))
+        if size < 0:
+            raise ValueError(f"bytes is {size}, where a trace has a size >= 0")
+        if number in held:
+            left_out += 1
+            continue
+        held[number] = one = Held(at, math.inf, size, task or -1)
+        made.memory.append(one)
+    if left_out:
+        made.notes.append(f"{left_out} records of memory are left out: frees without an allocation "
+                          "before them, or allocations whose number is taken.")  # fmt: skip
+    if dropped > 0:
+        made.notes.append(f"The trace dropped {dropped} records of memory that was freed early: "
+                          "the first bytes of its curve are missing.")  # fmt: skip

@@ -8,6 +8,7 @@ in which no tag can end.
 import html
 import itertools
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -27,8 +28,9 @@ _PLACE = re.compile(r'"([^"\n]+)":(\d+)')
 _PLOTS = {  # by name: the title, and what the page says where the trace does not know it
     "timeline": ("Timeline", "The trace has no slices: nothing ran."),
     "workers": ("Workers", "The trace has no slices: nothing ran."),
-    "memory": ("Memory", "The trace does not say which bytes values take. The report of a jitted "
-               "function does, f.report(*args).html(path); runs of tasks have no such records."),
+    "memory": ("Memory", "The trace does not say which bytes are held. The report of a jitted "
+               "function does, f.report(*args).html(path), and so does rt.trace(path) of tasks for "
+               "which the runtime allocates."),
     "roofline": ("Roofline", "The trace does not say what statements compute and move. The report "
                  "of a jitted function does, f.report(*args).html(path)."),
     "path": ("Critical path", "The trace has no dependencies. rt.trace(path, level=3) has them."),
@@ -91,8 +93,8 @@ def _plots(document: Document, series: dict[str, Any], points: list[dict]) -> di
     if document.slices:
         plots["timeline"] = timeline = _timeline(document)
         plots["workers"] = _workers(document, series, timeline.x_range)
-        if (taken := analysis.memory(document)) is not None:
-            plots["memory"] = _memory(taken, timeline.x_range)
+        if analysis.held(document):
+            plots["memory"] = _memory(timeline.x_range)
         mark = BoxAnnotation(name="mark", visible=False, fill_color="#d98b3a", fill_alpha=0.2)
         for plot in plots.values():
             plot.add_layout(mark)  # the time of what is selected
@@ -164,12 +166,13 @@ def _workers(document: Document, series: dict[str, Any], x_range: Any) -> Any:
     return plot
 
 
-def _memory(series: dict[str, Any], x_range: Any) -> Any:
-    from bokeh.models import CustomJS, NumeralTickFormatter
+def _memory(x_range: Any) -> Any:
+    from bokeh.models import ColumnDataSource, CustomJS, DataRange1d, NumeralTickFormatter
 
-    plot = _figure(130, x_range=x_range, y_axis_label="bytes")
-    plot.yaxis.formatter = NumeralTickFormatter(format="0.[0] b")
-    plot.step("time", "bytes", mode="after", color="#7a4ea0", line_width=2, source=series)
+    plot = _figure(130, x_range=x_range, y_range=DataRange1d(start=0), y_axis_label="bytes")
+    plot.yaxis.formatter = NumeralTickFormatter(format="0.[0] d")
+    plot.step("time", "bytes", mode="after", color="#7a4ea0", line_width=2,
+              source=ColumnDataSource({"time": [], "bytes": []}, name="held"))  # fmt: skip
     plot.js_on_event("tap", CustomJS(code="studio.at(cb_obj.x, true)"))
     return plot
 
@@ -224,8 +227,10 @@ def _roofline(document: Document, points: list[dict[str, Any]]) -> Any:
     return plot
 
 
-def _list(title: str, items: list[tuple[str, int, str]], count: int) -> str:
-    """A list to click: of each entry "slice" or "kind", its place, and its markup."""
+def _list(title: str, items: list[tuple[str, int, str]], count: int = 0) -> str:
+    """A list to click: of each entry "slice" or "kind", its place, and its markup.
+
+    It says how many of `count` it leaves out."""
     shown = "".join(f"<li data-{what}='{at}'>{text}</li>" for what, at, text in items)
     more = f"<p>{count - len(items)} more are left out.</p>" if count > len(items) else ""
     return (f"<details open><summary>{title}</summary><ol id='{title.lower().replace(' ', '-')}'>"
@@ -258,8 +263,8 @@ def _lists(document: Document, waited: list[float], path: list[int], lanes: Any)
                  f"{html.escape(', '.join(kinds[at].lines))}</small>")
                 for at in sorted(most(total, LISTED))]  # fmt: skip
     return "".join([
-        _list("Longest waits", entries(most(waited, LONGEST), waited), LONGEST),
-        _list("Longest", entries(most(took, LONGEST), took), LONGEST),
+        _list("Longest waits", entries(most(waited, LONGEST), waited)),
+        _list("Longest", entries(most(took, LONGEST), took)),
         _list("Critical path", entries(path[:LISTED], took), len(path)),
         _list("Lanes", of_lanes, len(document.lanes)),
         _list("Statements", of_kinds, len(kinds)),
@@ -355,7 +360,7 @@ def _data(document: Document, waited: list[float], path: list[int]) -> str:
     begin, _ = analysis.span(document)
     lines = rows(document)
     places = {row: at for at, row in enumerate(lines)}
-    slices = document.slices
+    slices, memory = document.slices, analysis.memory(document)
     columns = {
         "begin": begin, "rows": [lane for lane, _ in lines], "lanes": document.lanes,
         "start": [round((one.start - begin) * 1e3) for one in slices],
@@ -365,7 +370,11 @@ def _data(document: Document, waited: list[float], path: list[int]) -> str:
         "kind": [one.kind for one in slices], "number": [one.number for one in slices],
         "iteration": [one.iteration for one in slices], "critical": path,
         "edges": [part for edge in document.edges for part in edge],
-        "held": [(at, round((until - begin) * 1e3)) for at, until, _ in analysis.held(document)],
+        "held": [(one.owner, round((one.start - begin) * 1e3), one.bytes,
+                  None if one.until == math.inf else round((one.until - begin) * 1e3))
+                 for one in analysis.held(document)],
+        "memory": memory and [((memory["time"] - begin) * 1e3).round().tolist(),
+                              memory["bytes"].tolist()],
         "kinds": [vars(kind) for kind in document.kinds], "statements": document.statements,
         "dropped": document.dropped,
     }  # fmt: skip

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links the parts of the page: a click on a slice, a line, a point or an entry selects its statement
 // in all of them. The timeline draws at most BOXES_MAX boxes: neighbours of a row that are narrower
-// than a cell of time are one box with their count, and so are neighbouring rows beyond ROWS_MAX.
+// than a cell of time are one box with their count, and so are neighbouring rows beyond ROWS_MAX. The
+// curve of memory has at most STEPS_MAX steps: neighbours are one, with the most that they hold.
 const studio = (() => {
   "use strict";
-  const BOXES_MAX = 2600, ARROWS_MAX = 300, ROWS_MAX = 100, LABELS_MAX = 30, SHOWN = 20;
+  const BOXES_MAX = 2600, ARROWS_MAX = 300, STEPS_MAX = 400, ROWS_MAX = 100, LABELS_MAX = 30, SHOWN = 20;
   const COLORS = ["#4878a8", "#d98b3a", "#5a9e6f", "#b0413e", "#7a4ea0", "#8c6d46", "#c06c9e", "#6b7a8f"];
   const data = JSON.parse(document.getElementById("data").textContent);
   const {start, took, begin: zero} = data, count = start.length;
@@ -18,6 +19,8 @@ const studio = (() => {
     (before.get(to) || before.set(to, []).get(to)).push(from);
     (after.get(from) || after.set(from, []).get(from)).push(to);
   }
+  const taken = new Map();  // bytes of memory that each slice takes
+  for (const [owner, , bytes] of data.held) taken.set(owner, (taken.get(owner) || 0) + bytes);
   const critical = new Set(data.critical);
   let model = null, timer = 0, drawn = [], groups = [], height = 0, kinds = new Set(), slices = new Set();
 
@@ -35,15 +38,33 @@ const studio = (() => {
     }
   }
 
+  // How many of the times, which are in order, lie before this one.
+  function countBefore(times, time) {
+    let low = 0, high = times.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (times[middle] < time) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
+
+  // The memory from the change before one time to the change after another.
+  function curve(from, to) {
+    const [times, bytes] = data.memory, out = {time: [], bytes: []};
+    const first = Math.max(countBefore(times, from) - 1, 0), last = Math.min(countBefore(times, to), times.length - 1);
+    const step = Math.ceil((last - first) / STEPS_MAX);
+    for (let at = first; at < last; at += step) {
+      out.time.push(micros(times[at]));
+      out.bytes.push(Math.max(...bytes.slice(at, Math.min(at + step, last))));
+    }
+    out.time.push(micros(times[last])); out.bytes.push(bytes[last]);
+    return out;
+  }
+
   // Adds the boxes of one group between two times: at most two for each cell, and two.
   function boxes({own, until}, from, to, cells, add) {
     const cell = (to - from) / cells;
-    let low = 0, high = own.length;  // finds the first slice that is seen
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (until[middle] < from) low = middle + 1; else high = middle;
-    }
-    for (let at = low; at < own.length && start[own[at]] <= to;) {
+    for (let at = countBefore(until, from); at < own.length && start[own[at]] <= to;) {
       const joined = [own[at]], limit = Math.max(start[own[at]], from) + cell;
       const isAlone = height === 1 && took[own[at]] >= cell, ends = height > 1 ? one => start[one] : stop;
       while (++at < own.length && !isAlone && ends(own[at]) <= limit) joined.push(own[at]);
@@ -79,6 +100,7 @@ const studio = (() => {
     model.drawn.data = out;
     model.drawn.selected.indices = [];
     model.arrows.data = arrows();
+    if (model.held) model.held.data = curve(from, to);
     label(shown);
     document.getElementById("status").textContent = `${count} slices in ${data.lanes.length} lanes, ` +
       `${out.left.length} boxes drawn` + (height > 1 ? `; a row stands for ${height}: zoom to see each` : "") +
@@ -123,7 +145,7 @@ const studio = (() => {
       ...places.slice(0, SHOWN).map(one => element("span", String(data.number[one]), {slice: one})),
       places.length > SHOWN ? `and ${places.length - SHOWN} more` : "");
     const texts = about => Object.entries(about).forEach(([name, value]) => value && row(name, String(value)));
-    const places = [...slices], [slice] = places;
+    const places = [...slices], [slice] = places, memory = places.reduce((sum, at) => sum + (taken.get(at) || 0), 0);
     if (places.length > 1) {
       texts({tasks: places.length, take: time(places.reduce((sum, at) => sum + took[at], 0)) + " together"});
       links("the longest", places.sort((a, b) => took[b] - took[a]));
@@ -135,6 +157,7 @@ const studio = (() => {
       links("after", before.get(slice));
       links("before", after.get(slice));
     }
+    texts({"bytes taken": memory && memory.toLocaleString("en")});
     for (const {name, lines, statement} of chosen.slice(0, SHOWN).map(kind => data.kinds[kind])) {
       row("statement", name);
       for (const line of lines) row("line", line);
@@ -198,7 +221,7 @@ const studio = (() => {
     if (!found && document.querySelector("#plots [data-root-id]")) return setTimeout(begin, 30);
     const named = name => found && found.get_model_by_name(name);
     model = {range: named("time"), rows: named("rows"), axis: named("lanes"), drawn: named("drawn"),
-             arrows: named("arrows"), points: named("points"), mark: named("mark")};
+             arrows: named("arrows"), points: named("points"), held: named("held"), mark: named("mark")};
     document.addEventListener("click", clicked);
     draw();
   }
@@ -212,9 +235,9 @@ const studio = (() => {
     },
     // Selects what runs at a time, or holds memory then.
     at: (x, isMemory) => {
-      const now = (x - zero) * 1e3, holds = ([at, until]) => start[at] <= now && now <= until;
-      const all = isMemory ? data.held : start.map((_, at) => [at, stop(at)]);
-      const found = all.filter(holds).map(([at]) => at);
+      const now = (x - zero) * 1e3, holds = ([at, from, , until]) => at >= 0 && from <= now && now <= (until ?? now);
+      const all = isMemory ? data.held : start.map((from, at) => [at, from, 0, stop(at)]);
+      const found = [...new Set(all.filter(holds).map(([at]) => at))];
       if (found.length) showSlices(found);
     },
     zoomed: () => { clearTimeout(timer); timer = setTimeout(draw, 30); },
@@ -222,6 +245,6 @@ const studio = (() => {
     boxes: () => drawn.length,
     seen: () => drawn.flat().length,
     shapes: () => model ? drawn.length + (model.arrows ? model.arrows.data.x0.length : 0) +
-      (model.points ? model.points.data.x.length : 0) + document.querySelectorAll("li, span[data-slice]").length : -1,
+      (model.points ? model.points.data.x.length : 0) + (model.held ? model.held.data.time.length : 0) + document.querySelectorAll("li, span[data-slice]").length : -1,
   };
 })();

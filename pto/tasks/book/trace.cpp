@@ -90,10 +90,8 @@ void begin_trace(RunTrace& trace, int workers, bool has_rings) {
 }
 
 void TraceRing::end(RunTrace& into) {
-  const size_t kept = std::min(count_, capacity_);
-  into.dropped += int64_t(count_ - kept);
-  into.records.insert(into.records.end(), records_.get(), records_.get() + kept);
-  records_.reset();
+  into.dropped += records_.end(into.records);
+  into.memory_dropped += memory_.end(into.memory);
   if (into.calls.size() < calls_.size()) into.calls.resize(calls_.size());
   for (size_t i = 0; i < calls_.size(); ++i) into.calls[i] += calls_[i];
 }
@@ -124,6 +122,8 @@ double record_cost_ns() {
 void sort_trace(RunTrace& trace) {
   std::sort(trace.records.begin(), trace.records.end(),
             [](const TraceRecord& a, const TraceRecord& b) { return a.start_ns < b.start_ns; });
+  std::sort(trace.memory.begin(), trace.memory.end(),
+            [](const MemoryRecord& a, const MemoryRecord& b) { return a.number < b.number; });
   auto& edges = trace.edges;
   std::sort(edges.begin(), edges.end(), [](const TraceEdge& a, const TraceEdge& b) {
     return std::tie(a.from, a.to, a.cause) < std::tie(b.from, b.to, b.cause);
@@ -151,7 +151,8 @@ TraceSummary summarize(const RunTrace& trace) {
   std::sort(totals.begin(), totals.end(),
             [](const KernelTotal& a, const KernelTotal& b) { return a.busy_ns > b.busy_ns; });
   summary.kernels = std::move(totals);
-  summary.tracing_ns = uint64_t(trace.record_ns * double(trace.records.size()));
+  summary.tracing_ns =
+      uint64_t(trace.record_ns * double(trace.records.size() + trace.memory.size()));
   if (trace.level >= kRecords) find_idle_times(trace, summary);
   find_critical_path(trace, summary);
   return summary;
@@ -175,7 +176,14 @@ void write_trace(const RunTrace& trace, const std::string& path) {
     const TraceRecord &left = *a->second, &right = *b->second;
     file.arrow(left.worker, left.start_ns + left.duration_ns, right.worker, right.start_ns);
   }
-  file.finish("\"dropped\":" + std::to_string(trace.dropped));
+  for (const MemoryRecord& r : trace.memory) {
+    file.allocated(r.number, r.start_ns,
+                   "\"bytes\":" + std::to_string(r.bytes) + ",\"task\":" + std::to_string(r.task) +
+                       ",\"source\":" + quoted(trace.sites[r.site]));
+    if (r.end_ns != MemoryRecord::kHeld) file.freed(r.number, r.end_ns);
+  }
+  file.finish("\"dropped\":" + std::to_string(trace.dropped) +
+              ",\"memory_dropped\":" + std::to_string(trace.memory_dropped));
 }
 
 }  // namespace pto

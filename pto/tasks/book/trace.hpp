@@ -7,9 +7,10 @@
 //     write_trace(trace, "t.json");                 // for Perfetto and chrome://tracing
 //     TraceSummary summary = summarize(trace);      // critical path, idle times, kernels
 //
-// Each worker keeps its last records in a ring and counts those that it overwrites. A record takes
+// Each worker keeps its last records in a ring and counts those that it overwrites. A task's takes
 // 32 bytes and two clock readings; one reading if tasks follow each other directly, below
-// kSubmissions (from there on a record covers its kernel alone).
+// kSubmissions (from there on a record covers its kernel alone). An allocation's takes 48 bytes and
+// a clock reading at each end; the worker that frees it writes it.
 // Invariant: times are nanoseconds since the run began, by one clock for all workers.
 // Thread safety: one run fills a RunTrace; afterwards it is constant.
 #pragma once
@@ -36,6 +37,18 @@ struct TraceRecord {
   uint32_t site;  // in RunTrace::sites
 };
 static_assert(sizeof(TraceRecord) == 32);
+
+// Memory that the runtime took for a tensor, and for how long.
+struct MemoryRecord {
+  static constexpr uint64_t kHeld = ~uint64_t{0};
+
+  uint64_t number;  // in the order of allocation, from 1
+  uint64_t start_ns;
+  uint64_t end_ns;  // kHeld: the run did not free it
+  int64_t bytes;    // as asked for
+  uint64_t task;    // the first that uses it; 0: none
+  uint32_t site;    // that submits this task
+};
 
 // Each level keeps what the levels before it keep.
 enum TraceLevel : int { kCounters, kRecords, kSubmissions, kEdges };
@@ -73,11 +86,13 @@ struct RunTrace {
 
   std::vector<int64_t> calls;                // of each kernel, also of records that were dropped
   std::vector<TraceRecord> records;          // by start; one a block of a task
+  std::vector<MemoryRecord> memory;          // by number
   std::vector<TraceSubmission> submissions;  // in order
   std::vector<TraceEdge> edges;              // by the earlier task, then the later
   std::vector<std::pair<TaskId, int64_t>> turns;  // tasks that reduce, and the number of their box
   std::vector<std::string> kernels, sites;        // "file:line"; kernel 0 is none, site 0 is ""
-  int64_t dropped = 0;                            // records that were overwritten
+  int64_t dropped = 0;                            // records of tasks that were overwritten
+  int64_t memory_dropped = 0;                     // records of memory, likewise
   int workers = 0;
   bool is_replay = false;    // of a graph: submitted before it began
   bool is_bound = false;     // tasks name their workers, as at level host
@@ -85,25 +100,49 @@ struct RunTrace {
   double record_ns = 0;      // that a record costs, measured
 };
 
+// Keeps the last records; the capacity is a power of two.
+template <class Record>
+class Ring {
+ public:
+  void begin(size_t capacity) {
+    capacity_ = capacity;
+    count_ = 0;
+    if (capacity_ > 0) records_.reset(new Record[capacity_]);  // touched where it is used
+  }
+  void add(const Record& record) { records_[count_++ & (capacity_ - 1)] = record; }
+  // Appends the records and frees the ring; returns the number of those that were overwritten.
+  int64_t end(std::vector<Record>& into) {
+    const size_t kept = std::min(count_, capacity_);
+    into.insert(into.end(), records_.get(), records_.get() + kept);
+    records_.reset();
+    return int64_t(count_ - kept);
+  }
+
+ private:
+  std::unique_ptr<Record[]> records_;
+  size_t capacity_ = 0, count_ = 0;
+};
+
 // The records of one worker; the oldest are overwritten.
 class TraceRing {
  public:
   void begin(const RunTrace& trace) {
-    capacity_ = trace.level >= kRecords ? trace.capacity : 0;
-    if (capacity_ > 0) records_.reset(new TraceRecord[capacity_]);  // touched where it is used
-    count_ = 0;
+    const size_t capacity = trace.level >= kRecords ? trace.capacity : 0;
+    records_.begin(capacity);
+    memory_.begin(capacity);
     calls_.clear();
   }
   void count(uint16_t kernel) {
     if (kernel >= calls_.size()) calls_.resize(size_t{kernel} + 1);
     ++calls_[kernel];
   }
-  void add(const TraceRecord& record) { records_[count_++ & (capacity_ - 1)] = record; }
+  void add(const TraceRecord& record) { records_.add(record); }
+  void add(const MemoryRecord& record) { memory_.add(record); }
   void end(RunTrace& into);
 
  private:
-  std::unique_ptr<TraceRecord[]> records_;
-  size_t capacity_ = 0, count_ = 0;
+  Ring<TraceRecord> records_;
+  Ring<MemoryRecord> memory_;
   std::vector<int64_t> calls_;
 };
 

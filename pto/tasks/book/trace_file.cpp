@@ -89,6 +89,20 @@ void TraceFile::arrow(int from_lane, uint64_t from_ns, int to_lane, uint64_t to_
                from_lane, double(from_ns) / 1e3, arrows_, to_lane, double(to_ns) / 1e3, arrows_);
 }
 
+void TraceFile::memory(char phase, uint64_t number, uint64_t at_ns, const std::string& arguments) {
+  std::fprintf(file_,
+               ",\n{\"ph\":\"%c\",\"pid\":1,\"tid\":0,\"ts\":%" PRIu64 ".%03d,\"id\":%" PRIu64
+               ",\"name\":\"memory\",\"args\":{%s}}",
+               phase, at_ns / 1000, int(at_ns % 1000), number, arguments.c_str());
+  if (std::ferror(file_)) refuse();
+}
+
+void TraceFile::allocated(uint64_t number, uint64_t at_ns, const std::string& arguments) {
+  memory('N', number, at_ns, arguments);
+}
+
+void TraceFile::freed(uint64_t number, uint64_t at_ns) { memory('D', number, at_ns, ""); }
+
 void TraceFile::finish(const std::string& other) {
   std::fprintf(file_, "\n],\"otherData\":{%s}}\n", other.c_str());
   if (std::fflush(file_) != 0 || std::ferror(file_)) refuse();

@@ -35,9 +35,13 @@ class TraceFile {
   void slice(int lane, uint64_t start_ns, uint64_t duration_ns, const std::string& name,
              const std::string& arguments);
   void arrow(int from_lane, uint64_t from_ns, int to_lane, uint64_t to_ns);
+  // Memory has its number from where it is allocated to where it is freed, if it is.
+  void allocated(uint64_t number, uint64_t at_ns, const std::string& arguments);
+  void freed(uint64_t number, uint64_t at_ns);
   void finish(const std::string& other);
 
  private:
+  void memory(char phase, uint64_t number, uint64_t at_ns, const std::string& arguments);
   [[noreturn]] void refuse();
 
   const std::string path_;

@@ -37,9 +37,13 @@ void ReplayTrace::add(int64_t task, int32_t worker, uint64_t start) {
                      name.kernel, worker, name.site));
 }
 
-void ReplayTrace::end(std::span<const int32_t> successors, std::span<const EdgeCause> causes) {
+void ReplayTrace::end(std::span<const int32_t> successors, std::span<const EdgeCause> causes,
+                      std::span<const MemoryRecord> memory) {
   trace_.duration_ns = uint64_t(double(read_ticks() - start_) * ns_of_a_tick());
   for (TraceRing& ring : rings_) ring.end(trace_);
+  if (trace_.level >= kRecords) trace_.memory.assign(memory.begin(), memory.end());
+  for (MemoryRecord& one : trace_.memory)
+    if (one.task > 0) one.site = names_[one.task - 1].site;
   if (trace_.level >= kEdges)
     for (size_t i = 0; i < tasks_.size(); ++i)
       for (int32_t k = 0; k < tasks_[i].n_successors; ++k) {

@@ -3,7 +3,7 @@
 //
 //     ReplayTrace trace(*options.trace, tasks, workers);    // before its workers begin
 //     trace.add(task, worker, start);                       // of a kernel that has ended
-//     trace.end(successors, causes);                        // after they have ended
+//     trace.end(successors, causes, memory);                // after they have ended
 //
 // A replay submits nothing, so level kSubmissions adds nothing to kRecords.
 // Invariant: tasks keep the ids that their submissions returned, from 1.
@@ -27,7 +27,9 @@ class ReplayTrace {
     if (trace_.level >= kRecords) ready_ticks_[size_t(task)] = read_ticks();
   }
   void add(int64_t task, int32_t worker, uint64_t start);
-  void end(std::span<const int32_t> successors, std::span<const EdgeCause> causes);
+  // `memory` is the graph's, all the time; its records lack sites.
+  void end(std::span<const int32_t> successors, std::span<const EdgeCause> causes,
+           std::span<const MemoryRecord> memory);
 
  private:
   struct Name {

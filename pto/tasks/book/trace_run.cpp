@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's part of a trace: kernels, sites, submissions, waits; each worker adds its records.
+// The engine's part of a trace: kernels, sites, submissions, waits, memory; each worker adds its
+// records.
 #include <algorithm>
 
 #include "pto/tasks/cores/run_state.hpp"
@@ -33,6 +34,26 @@ void Engine::name_for_trace(Task& task, const TaskSpec& spec) {
   submission_.blocks = uint16_t(std::min<int32_t>(spec.start_together ? 1 : spec.blocks, 65535));
 }
 
+void Engine::note_allocation(Allocation& made) {
+  const auto start_ns = uint64_t(double(ticks() - trace_start_) * tick_ns());
+  made.record = {++allocated_, start_ns, MemoryRecord::kHeld, made.bytes, 0, 0};
+}
+
+// No worker frees this memory meanwhile: the orchestration holds it.
+void Engine::note_first_task(const Task& task, const TaskSpec& spec) {
+  for (const TaskTensor& tensor : spec.tensors)
+    if (MemoryRecord& record = tensor.allocation->record; record.task == 0) {
+      record.task = task.id;
+      record.site = task.site;
+    }
+}
+
+void Engine::note_free(TaskWorker& self, Allocation& allocation) {
+  if (allocation.record.number == 0) return;  // the caller's memory
+  allocation.record.end_ns = uint64_t(double(ticks() - trace_start_) * tick_ns());
+  self.trace.add(allocation.record);
+}
+
 void Engine::note_submission(uint64_t start, uint64_t claimed) {
   const double ns = tick_ns();
   submission_.start_ns = uint64_t(double(start - trace_start_) * ns);
@@ -55,6 +76,8 @@ void Engine::note_wait(const std::vector<TaskId>& writers, uint64_t start) {
 void Engine::end_trace() {
   trace_->duration_ns = uint64_t(double(ticks() - trace_start_) * tick_ns());
   for (const auto& worker : workers_) worker->trace.end(*trace_);
+  for (const auto& one : allocations_)
+    if (one->record.end_ns == MemoryRecord::kHeld) trace_->memory.push_back(one->record);
   sort_trace(*trace_);
 }
 

@@ -32,7 +32,10 @@ class Recorder final : public TaskRun {
             "the graph keeps the tensors of its orchestration", "use smaller tensors"},
            ErrorKind::Runtime);
     graph_.bytes_ += bytes;
-    return add_allocation(allocations_, static_cast<char*>(data), bytes, false);  // the graph's
+    graph_.memory_.push_back({graph_.memory_.size() + 1, 0, MemoryRecord::kHeld, bytes, 0, 0});
+    Allocation& made = add_allocation(allocations_, static_cast<char*>(data), bytes, false);
+    made.record.number = graph_.memory_.size();
+    return made;
   }
   void let_go(Allocation& allocation) override { allocation.users.store(0); }
   TaskId submit(const TaskSpec& spec) override;
@@ -84,6 +87,8 @@ void Recorder::patch_later(const TaskTensor& tensor, const void* address, int32_
 
 void Recorder::add_tensor(const TaskTensor& tensor, int32_t place) {
   const pto_tensor& view = tensor.view;
+  if (const size_t number = tensor.allocation->record.number; number > 0)
+    if (TaskId& first = graph_.memory_[number - 1].task; first == 0) first = graph_.tasks_.size();
   graph_.tensors_.push_back(view);
   graph_.dims_.insert(graph_.dims_.end(), view.sizes, view.sizes + view.rank);
   graph_.dims_.insert(graph_.dims_.end(), view.strides, view.strides + view.rank);

@@ -294,7 +294,7 @@ void Engine::run_at_once(Task& task) {
 Task* Engine::complete(TaskWorker& self, Task& task) {
   const int32_t cause = task.cause.load(std::memory_order_acquire);
   if (cause >= 0) poison(task, cause);
-  for (int32_t i = 0; i < task.n_holds; ++i) release(*task.holds()[i]);
+  for (int32_t i = 0; i < task.n_holds; ++i) release(*task.holds()[i], self);
   Task* next = nullptr;
   at(Step::Close, &task);
   for (int32_t i = 0; i < task.n_turns; ++i)

@@ -109,6 +109,7 @@ class TaskGraph {
   std::vector<uint64_t> scalars_;
   std::vector<Patch> patches_;
   std::vector<void*> owned_;
+  std::vector<MemoryRecord> memory_;  // of these, for traces; a replay knows the sites
   int64_t bytes_ = 0, unknown_overlaps_ = 0;
   std::vector<Shape> shapes_;
   std::vector<uint64_t> captured_scalars_;

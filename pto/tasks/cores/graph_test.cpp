@@ -330,6 +330,34 @@ TEST(TaskGraph, traces_its_replays_with_the_edges_of_its_capture) {
                 trace.records[i - 1].start_ns + trace.records[i - 1].duration_ns);
     EXPECT_LE(trace.records[2].start_ns + trace.records[2].duration_ns, trace.duration_ns + 100);
     EXPECT_EQ(summarize(trace).critical.size(), 3u);
+    EXPECT_TRUE(trace.memory.empty());
+  }
+}
+
+TEST(TaskGraph, holds_its_memory_in_traces_of_its_replays) {
+  g_body = [](Orchestration& o) {
+    const View x = o.inout(0);
+    o.tensor({3}, element::i64);  // no task uses it
+    const View y = o.tensor({5}, element::i64);
+    o.submit("put", {o.out(x.slice(0, 0, 1))});
+    o.submit("put", {o.out(y.slice(0, 0, 1))});
+  };
+  Memory memory;
+  TaskGraph graph(kProgram, memory.tensors(), {});
+  RunTrace trace;
+  RunOptions options;
+  options.workers = 2;
+  options.trace = &trace;
+  graph.replay(memory.tensors(), options);
+  ASSERT_EQ(trace.memory.size(), 2u);
+  EXPECT_EQ(trace.memory[0].bytes, 24);
+  EXPECT_EQ(trace.memory[0].task, 0u);
+  EXPECT_EQ(trace.memory[1].bytes, 40);
+  EXPECT_EQ(trace.memory[1].task, 2u);
+  EXPECT_THAT(trace.sites[trace.memory[1].site], HasSubstr("graph_test.cpp:"));
+  for (const MemoryRecord& one : trace.memory) {
+    EXPECT_EQ(one.start_ns, 0u);
+    EXPECT_EQ(one.end_ns, MemoryRecord::kHeld);
   }
 }
 

@@ -287,7 +287,7 @@ RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOption
   const pto_args args = args_of({}, {}, std::as_bytes(std::span(&replay, 1)));
   const int32_t code = pto_launch(Replay::work, &args, workers);
   replay.finish();
-  if (trace) trace->end(successors_, causes_);
+  if (trace) trace->end(successors_, causes_, memory_);
   if (code != 0)
     fail({"a replay failed: " + std::string(pto_last_error()),
           "a kernel waited for a signal that no task of the graph sends",

@@ -184,7 +184,9 @@ Allocation& Engine::allocate(int64_t bytes) {
           "tensors of an orchestration lie in memory until their tasks are done",
           "use smaller tensors, or scopes that let go of them earlier"},
          ErrorKind::Runtime);
-  return add_allocation(allocations_, static_cast<char*>(data), bytes, true);
+  Allocation& made = add_allocation(allocations_, static_cast<char*>(data), bytes, true);
+  if (traces(kRecords)) note_allocation(made);
+  return made;
 }
 
 void Engine::drop_dead_allocations() {

@@ -64,6 +64,7 @@ struct Allocation {
   bool is_owned;
   std::atomic<int64_t> users{1};  // the orchestration, and each task in flight
   std::atomic<bool> is_dead{false};
+  MemoryRecord record{};  // of owned memory in a traced run
   History history;
   std::map<int64_t, ReduceTurn> turns;  // by the box's number
 
@@ -133,7 +134,7 @@ class Engine final : public TaskRun {
 
   std::vector<Allocation*> adopt(std::span<const MemoryPiece> pieces) override;
   Allocation& allocate(int64_t bytes) override;
-  void let_go(Allocation& allocation) override { release(allocation); }
+  void let_go(Allocation& allocation) override { release(allocation, *submitter_); }
   TaskId submit(const TaskSpec& spec) override;
   bool wait_for(const TaskTensor& tensor) override;
   void stop(const std::string& text) override;
@@ -165,6 +166,8 @@ class Engine final : public TaskRun {
   void begin_trace();
   bool traces(TraceLevel level) const { return trace_level_ >= level; }
   void name_for_trace(Task& task, const TaskSpec& spec);
+  void note_allocation(Allocation& made);
+  void note_first_task(const Task& task, const TaskSpec& spec);
   void note_submission(uint64_t start, uint64_t claimed);
   void note_run(uint64_t start);
   void note_wait(const std::vector<TaskId>& writers, uint64_t start);
@@ -187,6 +190,7 @@ class Engine final : public TaskRun {
   int32_t call_kernel(TaskWorker& self, Task& task, int32_t block);
   int32_t call_noted(TaskWorker& self, Task& task, int32_t block);
   void add_record(TaskWorker& self, const Task& task, uint64_t start);
+  void note_free(TaskWorker& self, Allocation& allocation);
   Task* complete(TaskWorker& self, Task& task);
   void make_ready(TaskWorker& self, Task* task, Task** next);
   void settle_condition(Task& task);
@@ -203,8 +207,9 @@ class Engine final : public TaskRun {
   }
   void note_failure(TaskWorker& self, Task& task, const char* text);
   void poison(const Task& task, int32_t cause);
-  void release(Allocation& allocation) {
+  void release(Allocation& allocation, TaskWorker& self) {
     if (allocation.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    if (traces(kRecords)) note_free(self, allocation);
     allocation.free();
     dead_.fetch_add(1, std::memory_order_relaxed);
     allocation.is_dead.store(true, std::memory_order_release);  // nothing here reads it afterwards
@@ -252,6 +257,7 @@ class Engine final : public TaskRun {
   const uint64_t short_ticks_;  // tasks below it, some 0.4 us, are short
   int64_t turns_made_ = 0;
   uint64_t trace_start_ = 0;
+  uint64_t allocated_ = 0;             // allocations of a traced run
   EdgeCause cause_ = EdgeCause::Data;  // of the edges that are being added
   TraceSubmission submission_{};       // of the task that is being submitted
   TraceNames<const TaskKernel*> traced_kernels_;

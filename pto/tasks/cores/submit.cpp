@@ -151,6 +151,7 @@ void Engine::fill(Task& task, const TaskSpec& spec) {
   task.file = spec.file;
   task.line = spec.line;
   if (trace_ != nullptr) name_for_trace(task, spec);
+  if (traces(kRecords)) note_first_task(task, spec);
   if (!is_alone()) keep(task, spec, kept);
 }
 

@@ -193,6 +193,10 @@ void HostEngine::State::follow_tensor(BookTask& task, const HostTensor& tensor) 
   of(task).holds.push_back(tensor.block);
   std::unique_ptr<Memory>& memory = memory_[tensor.block.get()];
   if (memory == nullptr) memory = std::make_unique<Memory>(Memory{tensor.block, {}});
+  if (traces(kRecords) && memory->traced < book_.first()) {
+    memory->traced = task.id;
+    heap_->note_first_task(*tensor.block, task.id, of(task).site_number);
+  }
   const EdgeCause cause = cause_of(tensor.access);
   memory->history.record(
       box_of(tensor), tensor.access, task.id, [&](TaskId earlier) { follow(task, earlier, cause); },
@@ -293,7 +297,7 @@ HostReport HostEngine::end_run() {
   book.begin_end();
   state.drive_until(lock, [&] { return book.unfinished() == 0; });
   book.end_run();
-  if (state.trace_ != nullptr) state.end_trace();
+  if (state.trace_ != nullptr) state.trace_->duration_ns = state.now_ns() - state.trace_start_ns_;
   HostReport report{book.tasks(), book.edges(), 0, book.replaced_workers()};
   for (const auto& [block, memory] : state.memory_)
     report.unknown_overlaps += memory->history.unknown_overlaps();
@@ -301,6 +305,7 @@ HostReport HostEngine::end_run() {
     return one.second->block.use_count() == 1 || one.second->history.boxes() > kKeptBoxes;
   });
   state.retired_.clear();
+  if (state.trace_ != nullptr) state.end_trace();  // what the run held is freed
   if (!book.failures().is_empty()) state.throw_first_failure();
   return report;
 }
@@ -332,6 +337,7 @@ void HostEngine::State::begin_trace() {
   traced_kernels_ = {};
   traced_sites_ = {};
   trace_start_ns_ = uint64_t(now_ns());
+  if (traces(kRecords)) heap_->begin_trace(trace_->capacity, trace_start_ns_);
 }
 
 void HostEngine::State::name_for_trace(const BookTask& task) {
@@ -357,7 +363,7 @@ void HostEngine::State::note_submission(const BookTask& task, uint64_t start_ns)
 }
 
 void HostEngine::State::end_trace() {
-  trace_->duration_ns = uint64_t(now_ns()) - trace_start_ns_;
+  if (traces(kRecords)) heap_->end_trace(*trace_);
   sort_trace(*trace_);
 }
 

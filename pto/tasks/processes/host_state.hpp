@@ -130,6 +130,7 @@ struct HostEngine::State final : BookDriver {
   struct Memory {
     std::shared_ptr<SharedBlock> block;
     History history;
+    TaskId traced = 0;  // the first task that used it in the last traced run
   };
   std::unordered_map<const SharedBlock*, std::unique_ptr<Memory>> memory_;
   int waiters_ = 0;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/error.hpp"
 #include "pto/base/machine.hpp"
 
@@ -122,7 +123,8 @@ std::shared_ptr<SharedBlock> SharedHeap::allocate(int64_t bytes) {
           "delete tensors, or make the runtime with a larger memory="},
          ErrorKind::Runtime);
   auto block = std::make_shared<SharedBlock>(shared_from_this(), offset, bytes);
-  taken_[offset] = {size, block};
+  taken_[offset] = {
+      size, block, {++allocated_, since_trace_ns(), MemoryRecord::kHeld, bytes, 0, 0}};
   taken_bytes_ += size;
   return block;
 }
@@ -146,6 +148,10 @@ void SharedHeap::give_back(int64_t offset) {
   const std::lock_guard lock(mutex_);
   const auto taken = taken_.find(offset);
   const int64_t bytes = taken->second.bytes;
+  if (trace_start_ >= 0) {
+    taken->second.record.end_ns = since_trace_ns();
+    freed_.add(taken->second.record);
+  }
   taken_.erase(taken);
   taken_bytes_ -= bytes;
   Extent extent{bytes, bytes >= kLarge};
@@ -182,6 +188,37 @@ void SharedHeap::clear_free() {
     if (begin < end) region_.discard(begin, end - begin);
     extent.is_zero = extent.is_zero && begin == offset && extent.bytes % kPage == 0;
   }
+}
+
+// --- trace ---------------------------------------------------------------------------------------
+
+uint64_t SharedHeap::since_trace_ns() const {
+  return trace_start_ < 0 ? 0 : uint64_t(now_ns() - trace_start_);
+}
+
+void SharedHeap::begin_trace(size_t capacity, uint64_t start_ns) {
+  const std::lock_guard lock(mutex_);
+  freed_.begin(capacity);
+  trace_start_ = int64_t(start_ns);
+  for (auto& [offset, taken] : taken_) {
+    taken.record.start_ns = taken.record.task = 0;
+    taken.record.site = 0;
+  }
+}
+
+void SharedHeap::note_first_task(const SharedBlock& block, uint64_t task, uint32_t site) {
+  const std::lock_guard lock(mutex_);
+  MemoryRecord& record = taken_.at(block.offset()).record;
+  if (record.task > 0) return;
+  record.task = task;
+  record.site = site;
+}
+
+void SharedHeap::end_trace(RunTrace& into) {
+  const std::lock_guard lock(mutex_);
+  into.memory_dropped += freed_.end(into.memory);
+  for (const auto& [offset, taken] : taken_) into.memory.push_back(taken.record);
+  trace_start_ = -1;
 }
 
 SharedBlock::~SharedBlock() { heap_->give_back(offset_); }

@@ -18,6 +18,8 @@
 #include <memory>
 #include <mutex>
 
+#include "pto/tasks/book/trace.hpp"
+
 namespace pto {
 
 class SharedRegion {
@@ -84,11 +86,17 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   const SharedRegion& region() const { return region_; }
   int64_t taken_bytes() const;
 
+  // Records blocks until end_trace(), also those that are there; of freed ones the last `capacity`.
+  void begin_trace(size_t capacity, uint64_t start_ns);
+  void note_first_task(const SharedBlock& block, uint64_t task, uint32_t site);
+  void end_trace(RunTrace& into);
+
  private:
   friend class SharedBlock;
   explicit SharedHeap(int64_t bytes);
   int64_t take(int64_t bytes, int64_t alignment);
   void give_back(int64_t offset);
+  uint64_t since_trace_ns() const;
   void fit_to(int64_t end);  // the end of the last block
 
   SharedRegion region_;
@@ -101,9 +109,13 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   struct Taken {
     int64_t bytes;
     std::weak_ptr<SharedBlock> block;
+    MemoryRecord record;
   };
   std::map<int64_t, Taken> taken_;
   int64_t taken_bytes_ = 0;
+  uint64_t allocated_ = 0;    // blocks so far
+  int64_t trace_start_ = -1;  // by now_ns(); -1: no trace
+  Ring<MemoryRecord> freed_;
 };
 
 }  // namespace pto

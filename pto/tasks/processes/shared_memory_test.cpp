@@ -11,11 +11,13 @@
 #include <thread>
 #include <vector>
 
+#include "pto/base/clock.hpp"
 #include "pto/base/error.hpp"
 #include "pto/tasks/processes/shared_ring.hpp"
 
 namespace pto::shared_memory_test {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(SharedHeap, blocks_are_zero_and_apart_whatever_was_freed_before) {
@@ -53,6 +55,54 @@ TEST(SharedHeap, finds_the_block_of_an_address) {
   int mine = 0;
   EXPECT_EQ(heap->find(&mine), nullptr);
   EXPECT_EQ(heap->find(b->data() + 5000), nullptr);
+}
+
+TEST(SharedHeap, traces_blocks_that_were_there_and_those_that_come) {
+  const auto heap = SharedHeap::make(1 << 20);
+  auto before = heap->allocate(100), held = heap->allocate(10);
+  heap->allocate(1);  // freed before the trace
+  const auto start = uint64_t(now_ns());
+  heap->begin_trace(4, start);
+  const auto made = heap->allocate(5000);
+  heap->note_first_task(*made, 3, 1);
+  heap->note_first_task(*made, 4, 2);  // it has its first
+  before.reset();
+  RunTrace trace;
+  heap->end_trace(trace);
+  heap->allocate(1);  // after the trace
+  sort_trace(trace);
+  ASSERT_EQ(trace.memory.size(), 3u);
+  const MemoryRecord &one = trace.memory[0], &two = trace.memory[1], &last = trace.memory[2];
+  EXPECT_THAT((std::vector{one.bytes, two.bytes, last.bytes}), ElementsAre(100, 10, 5000));
+  EXPECT_EQ(one.start_ns, 0u);
+  EXPECT_EQ(two.start_ns, 0u);
+  EXPECT_GE(one.end_ns, last.start_ns);
+  EXPECT_LE(one.end_ns, uint64_t(now_ns()) - start);
+  EXPECT_EQ(two.end_ns, MemoryRecord::kHeld);
+  EXPECT_EQ(last.end_ns, MemoryRecord::kHeld);
+  EXPECT_EQ(last.task, 3u);
+  EXPECT_EQ(last.site, 1u);
+  EXPECT_EQ(trace.memory_dropped, 0);
+  heap->begin_trace(4, uint64_t(now_ns()));  // of a later run, in which no task used them yet
+  RunTrace later;
+  heap->end_trace(later);
+  ASSERT_EQ(later.memory.size(), 2u);
+  for (const MemoryRecord& still : later.memory)
+    EXPECT_TRUE(still.start_ns == 0 && still.task == 0 && still.site == 0);
+}
+
+TEST(SharedHeap, keeps_the_last_blocks_that_a_trace_saw_freed) {
+  const auto heap = SharedHeap::make(1 << 20);
+  for (int times = 0; times < 2; ++times) {
+    heap->begin_trace(4, uint64_t(now_ns()));
+    for (int i = 0; i < 7; ++i) heap->allocate(i);
+    RunTrace trace;
+    heap->end_trace(trace);
+    sort_trace(trace);
+    EXPECT_EQ(trace.memory_dropped, 3);
+    ASSERT_EQ(trace.memory.size(), 4u);
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(trace.memory[i].bytes, int64_t(i) + 3);
+  }
 }
 
 TEST(SharedHeap, says_what_is_taken_where_it_has_no_room) {
