@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "pto/abi/runtime_api.h"
+#include "pto/base/error_message.hpp"
 #include "pto/tasks/orchestration/symbol.h"
 #include "pto/tasks/orchestration/view.h"
 
@@ -46,8 +47,8 @@ struct TaskArgument {
 struct TaskOptions {
   std::vector<uint64_t> after;  // further tasks that it follows
   int32_t blocks = 1;
-  bool together = false;            // its blocks start together and may wait for each other
-  bool manual = false;              // it follows `after` alone
+  bool together = false;  // its blocks start together and may wait for each other
+  bool manual = false;    // it follows `after` alone
   // The task runs only if the view's first element, as a double, compares so with `value`. Null: it
   // runs.
   const View* condition = nullptr;
@@ -59,10 +60,9 @@ class Orchestration {
  public:
   Orchestration(const pto_runtime_api* api, const pto_args* args) : api_(api), args_(args) {
     if (api->abi_version != PTO_RUNTIME_ABI_VERSION)
-      throw std::runtime_error(
-          "the orchestration was compiled for another version of the runtime"
-          "\n  why: both must agree on pto_runtime_api"
-          "\n  fix: compile it with the headers of this version");
+      throw std::runtime_error(error_message(
+          "the orchestration was compiled for another version of the runtime",
+          "both must agree on pto_runtime_api", "compile it with the headers of this version"));
   }
   Orchestration(const Orchestration&) = delete;
   Orchestration& operator=(const Orchestration&) = delete;
@@ -92,9 +92,9 @@ class Orchestration {
   View tensor(const Dimensions& shape, ElementType type) {
     pto_view view{};
     if (shape.size() > PTO_MAX_RANK)
-      throw std::runtime_error("a tensor of " + std::to_string(shape.size()) +
-                               " dimensions\n  why: tensors have at most " +
-                               std::to_string(PTO_MAX_RANK) + "\n  fix: reshape it");
+      throw std::runtime_error(
+          error_message("a tensor of " + std::to_string(shape.size()) + " dimensions",
+                        "tensors have at most " + std::to_string(PTO_MAX_RANK), "reshape it"));
     view.rank = int32_t(shape.size());
     for (size_t k = 0; k < shape.size(); ++k) view.sizes[k] = shape[k];
     view.type_code = type.code;
@@ -171,12 +171,12 @@ class Orchestration {
   template <class T>
   T read(const View& view) {
     if (sizeof(T) * 8 != view.raw().type_bits || view.numel() < 1)
-      throw std::runtime_error("read<T>(): the size of T is " + std::to_string(sizeof(T) * 8) +
-                               " bits, that of an element is " +
-                               std::to_string(view.raw().type_bits) +
-                               ", and the number of elements is " + std::to_string(view.numel()) +
-                               "\n  why: it returns the bits of the first element unchanged"
-                               "\n  fix: use the element's type as T, on a view that is not empty");
+      throw std::runtime_error(
+          error_message("read<T>(): the size of T is " + std::to_string(sizeof(T) * 8) +
+                            " bits, that of an element is " + std::to_string(view.raw().type_bits) +
+                            ", and the number of elements is " + std::to_string(view.numel()),
+                        "it returns the bits of the first element unchanged",
+                        "use the element's type as T, on a view that is not empty"));
     wait(view);
     T value;
     std::memcpy(&value, view.raw().data, sizeof value);
@@ -200,11 +200,10 @@ class Orchestration {
   }
   void check_scalar(int index) const {
     if (index < 0 || index >= args_->n_scalars)
-      throw std::runtime_error("scalar " + std::to_string(index) +
-                               " was asked for, but the run has " +
-                               std::to_string(args_->n_scalars) +
-                               "\n  why: scalars are counted from 0, apart from tensors"
-                               "\n  fix: pass it to run()");
+      throw std::runtime_error(
+          error_message("scalar " + std::to_string(index) + " was asked for, but the run has " +
+                            std::to_string(args_->n_scalars),
+                        "scalars are counted from 0, apart from tensors", "pass it to run()"));
   }
   void let_go(size_t from) {
     while (owned_.size() > from) {

@@ -21,13 +21,14 @@
 #include <string>
 
 #include "pto/abi/aten.h"
+#include "pto/base/error_message.hpp"
 
 namespace pto::aten {
 
 struct Error : std::runtime_error {
   explicit Error(const std::string& text) : std::runtime_error(text) {}
   Error(const std::string& what, const std::string& why, const std::string& fix)
-      : std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix) {}
+      : std::runtime_error(error_message(what, why, fix)) {}
 };
 
 // Returns the build id among the notes of a library in hexadecimal digits, "" where there is none.

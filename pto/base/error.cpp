@@ -2,25 +2,25 @@
 #include "pto/base/error.hpp"
 
 namespace pto {
-namespace {
 
-std::string joined(const ErrorText& text, const std::string& location) {
-  std::string all = location.empty() ? text.what : location + ": " + text.what;
-  if (!text.why.empty()) all += "\n  why: " + text.why;
-  if (!text.fix.empty()) all += "\n  fix: " + text.fix;
-  return all;
+std::optional<ErrorText> read_error_message(const std::string& message) {
+  static const std::string kWhy = "\n  why: ", kFix = "\n  fix: ";
+  const size_t why = message.find(kWhy), fix = message.find(kFix);
+  if (why == std::string::npos || fix == std::string::npos || fix < why) return std::nullopt;
+  const size_t from = why + kWhy.size();
+  return ErrorText{message.substr(0, why), message.substr(from, fix - from),
+                   message.substr(fix + kFix.size())};
 }
 
-}  // namespace
-
 Error::Error(ErrorText text, ErrorKind kind)
-    : std::runtime_error(joined(text, "")), text_(std::move(text)), kind_(kind) {}
+    : std::runtime_error(error_message(text)), text_(std::move(text)), kind_(kind) {}
 
 Error Error::at(const std::string& location) const {
   const bool is_ours = location.rfind("<pto>", 0) == 0;
   if (!location_.empty() || location.empty() || is_ours) return *this;
   Error located = *this;
-  static_cast<std::runtime_error&>(located) = std::runtime_error(joined(text_, location));
+  static_cast<std::runtime_error&>(located) =
+      std::runtime_error(location + ": " + error_message(text_));
   located.location_ = location;
   return located;
 }

@@ -8,8 +8,11 @@
 // Thread safety: all functions may be called from any thread.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
+
+#include "pto/base/error_message.hpp"
 
 namespace pto {
 
@@ -18,6 +21,13 @@ struct ErrorText {
   std::string why;   // the rule
   std::string fix;   // the user's next step
 };
+
+inline std::string error_message(const ErrorText& text) {
+  return error_message(text.what, text.why, text.fix);
+}
+
+// Reads a message again; nullopt where it lacks why or fix.
+std::optional<ErrorText> read_error_message(const std::string& message);
 
 // Names the Python exception that an Error also is.
 enum class ErrorKind { Value, Type, Index, Runtime };

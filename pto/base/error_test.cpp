@@ -19,6 +19,18 @@ TEST(Error, says_what_why_and_how_to_fix_it) {
   }
 }
 
+TEST(Error, is_read_again_from_its_message) {
+  const auto read = read_error_message("at a.py:3: two\n  why: one\nline\n  fix: three");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->what, "at a.py:3: two");
+  EXPECT_EQ(read->why, "one\nline");
+  EXPECT_EQ(read->fix, "three");
+  EXPECT_EQ(error_message(*read), "at a.py:3: two\n  why: one\nline\n  fix: three");
+  EXPECT_EQ(error_message("two", "", ""), "two");
+  for (const char* other : {"", "two", "two\n  why: one", "two\n  fix: three\n  why: one"})
+    EXPECT_FALSE(read_error_message(other)) << other;
+}
+
 TEST(Error, gets_its_location_once) {
   const Error error({"wrong", "", ""});
   EXPECT_STREQ(error.at("a.py:3").at("b.py:4").what(), "a.py:3: wrong");

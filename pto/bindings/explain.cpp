@@ -69,7 +69,7 @@ nb::list steps_from(const Outline& outline) {
   nb::list steps;
   for (const Outline::Step& step : outline.steps) {
     nb::list axes;
-    for (const Outline::Axis& axis : step.axes)
+    for (const Outline::LoopAxis& axis : step.axes)
       axes.append(nb::make_tuple(tuple_from({axis.size})[0], axis.is_reduced));
     nb::dict made;
     made["block"] = step.block;

@@ -214,7 +214,7 @@ class Emitter {
     const Graph written = with_outputs(body, stored);
     Outline::Step& step = outline_.steps.back();
     step.function = request.function;
-    for (const Axis& axis : plan_region(written, request.strides).axes)
+    for (const RegionAxis& axis : plan_region(written, request.strides).axes)
       step.axes.push_back({axis.size, axis.inner});
     for (size_t i = launch.tensors.size() - stored.size(); i < launch.tensors.size(); ++i)
       step.places.push_back("p" + std::to_string(launch.tensors[i]));

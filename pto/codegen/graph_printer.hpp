@@ -61,7 +61,7 @@ class GraphPrinter {
   std::string number(Value v);
 
  private:
-  struct Rows {  // that a product of a loop asks for: function(trip, trip of a loop)
+  struct RowsFunction {  // that a product of a loop asks for: function(trip, trip of a loop)
     Value loop, product;
     std::string function;
     bool is_next;  // in the next trip around the loop
@@ -121,7 +121,7 @@ class GraphPrinter {
   // Values for the members of the same names of a body's printer.
   struct Ahead {
     std::string next, trip;
-    std::vector<Rows> rows;
+    std::vector<RowsFunction> rows;
     std::map<Value, std::string> shares;
   };
   void print_body(Value v, const Graph& body, const Results& results, const std::string& index,
@@ -144,8 +144,8 @@ class GraphPrinter {
                          const std::string& start, const std::string& step);
   // Prints a function for each product of the loops that are all the work of another's body: it
   // finds, for iterations of both, what the product reads. That in the loop before asks for it.
-  std::vector<Rows> print_rows(Value loop, const Results& results, const std::string& count,
-                               const std::string& start, const std::string& step);
+  std::vector<RowsFunction> print_rows(Value loop, const Results& results, const std::string& count,
+                                       const std::string& start, const std::string& step);
   // Prints such a function for `product` in the loop `work`; returns its name, or "".
   std::string print_rows_of(Value loop, Value work, Value product, const Results& results,
                             const std::string& count, const std::string& start,
@@ -169,9 +169,9 @@ class GraphPrinter {
   const bool is_root_;
   bool finds_next_ = false;             // the statements only say where memory lies
   std::map<Value, std::string> steps_;  // of loops that take any: also the last input of the body
-  std::string next_;        // an expression for what the next iteration reads first, or ""
-  std::vector<Rows> rows_;  // of a loop in here
-  std::string trip_;        // the variable that counts iterations
+  std::string next_;                // an expression for what the next iteration reads first, or ""
+  std::vector<RowsFunction> rows_;  // of a loop in here
+  std::string trip_;                // the variable that counts iterations
   std::map<Value, std::string> shares_;  // of products: expressions for what they ask for
   std::vector<std::optional<MemRef>> outputs_;
   std::vector<Value> holders_;

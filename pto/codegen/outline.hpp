@@ -27,7 +27,7 @@ struct Outline {
     int step = -1;  // whose body it is
     int body = 0;
   };
-  struct Axis {  // of a kernel's loop nest
+  struct LoopAxis {  // of a kernel's loop nest
     Dim size;
     bool is_reduced;
   };
@@ -35,7 +35,7 @@ struct Outline {
     int block = 0;
     Value value = -1;
     std::string function;  // of a kernel
-    std::vector<Axis> axes;
+    std::vector<LoopAxis> axes;
     std::vector<std::string> places = {};  // the variables in whose memory its results lie
     bool is_parallel = false;              // a loop whose iterations run side by side, or
     LoopObstacle obstacle = {};            // why they do not

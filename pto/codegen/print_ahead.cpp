@@ -169,13 +169,13 @@ std::string GraphPrinter::print_rows_of(Value loop, Value work, Value product,
   return name;
 }
 
-std::vector<GraphPrinter::Rows> GraphPrinter::print_rows(Value loop, const Results& results,
-                                                         const std::string& count,
-                                                         const std::string& start,
-                                                         const std::string& step) {
+std::vector<GraphPrinter::RowsFunction> GraphPrinter::print_rows(Value loop, const Results& results,
+                                                                 const std::string& count,
+                                                                 const std::string& start,
+                                                                 const std::string& step) {
   const Graph& body = graph_[loop].body();
   const std::vector<Value> loops = work_of(body);
-  std::vector<Rows> found;
+  std::vector<RowsFunction> found;
   for (size_t i = 0; i < loops.size(); ++i) {
     const bool is_next = i + 1 == loops.size();
     const Value next = loops[is_next ? 0 : i + 1];

@@ -182,7 +182,7 @@ void GraphPrinter::print_loop(Value v) {
   Ahead ahead;
   ahead.rows = print_rows(v, results, count, start, step);
   ahead.trip = k;
-  for (const Rows& rows : rows_)
+  for (const RowsFunction& rows : rows_)
     if (rows.loop == v)
       ahead.shares[rows.product] = "share_of(" + k + ", " + count + ", [&](int64_t one) { return " +
                                    rows.function + "(" + trip_ + (rows.is_next ? " + 1" : "") +

@@ -58,7 +58,7 @@ class RegionFunction {
   static std::string tensor(int t) { return "p" + std::to_string(t); }
 
   void print_sizes() {
-    for (const Axis& axis : plan_.axes)  // sizes of parts too: their product may be 0
+    for (const RegionAxis& axis : plan_.axes)  // sizes of parts too: their product may be 0
       for (const Dim& part : axis.parts) collect_symbols(part, &symbols_);
     for (const Instance& i : plan_.instances)
       if (i.count) collect_symbols(*i.count, &symbols_);

@@ -148,7 +148,7 @@ void GraphPrinter::print_fused(Value v) {
   Outline::Step& step = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
   step.function = request.function;
   step.limits = limits_of(node.body());
-  for (const Axis& axis : plan.axes) step.axes.push_back({axis.size, axis.inner});
+  for (const RegionAxis& axis : plan.axes) step.axes.push_back({axis.size, axis.inner});
   for (size_t k = 0; k < body.outputs().size(); ++k) {
     if (can_store(plan, k)) continue;
     MemRef& home = tensors[inputs + k];

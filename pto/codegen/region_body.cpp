@@ -193,7 +193,8 @@ void RegionBody::print_row_loops(int sweep) {
   for (int i : reductions)
     w_.line("Accumulator<" + operation(node(i)) + ", " + type_of(i) + ", " + step + "> " +
             numbered("a", i) + ";");
-  for (int i : sums) w_.line("TileSums<" + type_of(i) + ", kTail> " + numbered("blocks", i) + ";");
+  for (int i : sums)
+    w_.line("RegionSums<" + type_of(i) + ", kTail> " + numbered("blocks", i) + ";");
   const bool goes_on = !sums.empty() && !plan_.loop_axes().empty();
   if (goes_on) w_.line("int64_t " + open + " = 0;");
   open_loops("");
@@ -286,7 +287,7 @@ void RegionBody::print_piece_sweep(int sweep) {
             type_of(i) + ">());");
   const std::vector<int> sums = long_sums(sweep);
   const std::string open = numbered("open", sweep);
-  for (int i : sums) w_.line("TileSums " + numbered("blocks", i) + "(" + numbered("v", i) + ");");
+  for (int i : sums) w_.line("RegionSums " + numbered("blocks", i) + "(" + numbered("v", i) + ");");
   if (!sums.empty()) w_.line("int64_t " + open + " = 0;");
   open_loops(sums.empty() ? "" : open);
   scopes_.emplace_back();

@@ -190,9 +190,9 @@ class Planner {
       for (Instance& i : plan_.instances) merge(&i.accesses, axis, i.input < 0 || is_dense(i));
       for (size_t o = 0; o < plan_.outputs.size(); ++o)
         merge(&plan_.outputs[o].accesses, axis, layout_of_output(o) == StrideClass::Contiguous);
-      const Axis outer = plan_.axes[axis];
+      const RegionAxis outer = plan_.axes[axis];
       plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis));
-      Axis& merged = plan_.axes[axis];
+      RegionAxis& merged = plan_.axes[axis];
       merged.size = outer.size * merged.size;
       merged.parts.insert(merged.parts.begin(), outer.parts.begin(), outer.parts.end());
     }
@@ -256,7 +256,7 @@ class Planner {
 }  // namespace
 
 bool RegionPlan::reduces() const {
-  return std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.inner; });
+  return std::any_of(axes.begin(), axes.end(), [](const RegionAxis& axis) { return axis.inner; });
 }
 
 std::vector<int> RegionPlan::item_axes() const {
@@ -288,7 +288,7 @@ Dim RegionPlan::items() const {
 
 Dim RegionPlan::row_size() const {
   Dim row = 1;
-  for (const Axis& axis : axes)
+  for (const RegionAxis& axis : axes)
     if (axis.inner) row = row * axis.size;
   return row;
 }

@@ -28,7 +28,7 @@
 
 namespace pto {
 
-struct Axis {
+struct RegionAxis {
   Dim size;
   bool inner;
   std::vector<Dim> parts;  // the axes that were merged into this one, the outermost first
@@ -73,7 +73,7 @@ struct RowBuffer {
 };
 
 struct RegionPlan {
-  std::vector<Axis> axes;             // outer and inner ones in the order of the space
+  std::vector<RegionAxis> axes;       // outer and inner ones in the order of the space
   std::vector<Instance> instances;    // operands before users
   std::vector<RegionOutput> outputs;  // in the order of the body's outputs
   std::vector<RowBuffer> buffers;

@@ -13,7 +13,7 @@ constexpr StrideClass kDense = StrideClass::Contiguous, kRows = StrideClass::Row
 std::string plan(const char* text, std::vector<StrideClass> strides) {
   const RegionPlan p = plan_region(parse(text), strides);
   std::string all;
-  for (const Axis& axis : p.axes) {
+  for (const RegionAxis& axis : p.axes) {
     const std::string size = pto::text(axis.size);
     all += (all.empty() ? "" : " ") + (axis.inner ? "(" + size + ")" : size);
   }

@@ -21,9 +21,7 @@ Graph run_stages(const Graph& graph, const CompileOptions& options) {
   passes.disabled = options.disabled_passes;
   passes.verify = options.verify;
   passes.dump = options.dump;
-  passes.unfinished = [](const ErrorText& text) {
-    warn(text.what + "\n  why: " + text.why + "\n  fix: " + text.fix);
-  };
+  passes.unfinished = [](const ErrorText& text) { warn(error_message(text)); };
   return run_pipeline(graph, passes);
 }
 
@@ -44,7 +42,7 @@ void explain_interpreted(const Graph& graph, const ErrorText& reason,
   if (!options.dump) return;
   options.dump("graph", print(graph));
   options.dump("interpreter", "No kernel is compiled, the interpreter runs this graph: " +
-                                  reason.what + "\n  why: " + reason.why);
+                                  error_message(reason.what, reason.why, ""));
 }
 
 // Throws the error of a user whose C++ text the compiler refused; returns where its lines name

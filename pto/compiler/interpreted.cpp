@@ -144,8 +144,7 @@ void warn_of(const Graph& graph, const CompileOptions& options, const ErrorText&
     if (!told.insert(digest).second) return;
   }
   const std::string kept = keep(graph, options, text.what, digest);
-  warn(text.what + "\n  why: " + text.why + "\n  fix: " + text.fix +
-       (kept.empty() ? "" : "; send " + kept + ", the graph as text") +
+  warn(error_message(text) + (kept.empty() ? "" : "; send " + kept + ", the graph as text") +
        "\n  Until then this function is interpreted: its results are right, and slow.");
 }
 
@@ -188,8 +187,7 @@ std::shared_ptr<const Program> interpreted_program(const Graph& graph,
   static std::set<std::string> told;
   const std::lock_guard lock(mutex);
   if (told.insert(graph.name() + reason.what).second)
-    warn(graph.name() + ": is interpreted, which is right, and slow: " + reason.what +
-         "\n  why: " + reason.why + "\n  fix: " + reason.fix);
+    warn(graph.name() + ": is interpreted, which is right, and slow: " + error_message(reason));
   return program_of(graph, std::move(spec));
 }
 

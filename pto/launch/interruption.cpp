@@ -2,7 +2,6 @@
 #include "pto/launch/interruption.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "pto/abi/program.h"
+#include "pto/base/blocked_signals.hpp"
 #include "pto/launch/block.hpp"
 
 int32_t pto_alarm = 0;  // one of Alarm; std::atomic_ref reads and writes it
@@ -52,14 +52,11 @@ void tick() {
 }
 
 void start_ticker() {
-  sigset_t all, before;  // the program's own threads handle signals
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   try {
     std::thread(tick).detach();
   } catch (const std::system_error&) {  // without it, programs run to their end
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // The child has one thread, which is its first.

@@ -3,7 +3,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "pto/base/blocked_signals.hpp"
 #include "pto/base/clock.hpp"
 #include "pto/base/machine.hpp"
 #include "pto/launch/interruption.hpp"
@@ -239,15 +239,12 @@ void Pool::retire() {
 
 void Pool::start_workers(int wanted) {
   if (workers() >= wanted) return;
-  sigset_t all, before;  // the program's own threads handle signals
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   try {
     const uint32_t seen = generation_of(state_.load(std::memory_order_relaxed));
     while (workers() < wanted) workers_.emplace_back(&Pool::work, this, seen);
   } catch (const std::system_error&) {  // no more threads: the existing ones run the blocks
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Pool::work(uint32_t seen) {

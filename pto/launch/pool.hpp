@@ -23,14 +23,10 @@
 #include <thread>
 #include <vector>
 
+#include "pto/launch/executor.hpp"
 #include "pto/launch/recording.hpp"
 
 namespace pto {
-
-// Runs one block; a non-zero result stops the launch early. An exception counts as kBlockThrew.
-using BlockFunction = int32_t (*)(void* context, int32_t block);
-
-inline constexpr int32_t kBlockThrew = -1;
 
 // Runs blocks 0 .. blocks-1, in any order, and returns the first non-zero result, else 0. Throws
 // pto::Error only where the environment is malformed (see base/machine.hpp).
@@ -55,35 +51,6 @@ int threads_in_job(const void* context);
 
 // Counts the threads that the job was meant for; some of them may come late or never.
 int threads_wanted(const void* context);
-
-// A host framework's parallel loop: calls function(context, block) for all blocks and returns the
-// first non-zero result.
-using ParallelFor = int32_t (*)(void* user, int32_t blocks, BlockFunction function, void* context);
-
-// While it lives, launches of this thread run on `run` instead of the pool.
-class ScopedExecutor {
- public:
-  ScopedExecutor(ParallelFor run, void* user);
-  ~ScopedExecutor();
-  ScopedExecutor(const ScopedExecutor&) = delete;
-  ScopedExecutor& operator=(const ScopedExecutor&) = delete;
-
- private:
-  ParallelFor outer_run_;
-  void* outer_user_;
-};
-
-// While it lives, launches of this thread use at most `threads` threads (a framework's setting).
-class ScopedThreadLimit {
- public:
-  explicit ScopedThreadLimit(int threads);
-  ~ScopedThreadLimit();
-  ScopedThreadLimit(const ScopedThreadLimit&) = delete;
-  ScopedThreadLimit& operator=(const ScopedThreadLimit&) = delete;
-
- private:
-  int outer_;
-};
 
 // A set of resident threads. The process has one, behind parallel_for; tests make more.
 //

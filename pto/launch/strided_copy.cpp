@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBlockBytes = 128 << 10;
 
 // A copy as rows along its last axis.
-struct Rows {
+struct StridedRows {
   char* to;
   const char* from;
   std::array<int64_t, PTO_MAX_RANK> sizes{}, to_strides{}, from_strides{};  // of the other axes
@@ -65,9 +65,9 @@ struct Rows {
 void copy_strided(void* to, const int64_t* to_strides, const void* from,
                   const int64_t* from_strides, const int64_t* sizes, int rank, int item_bytes) {
   PTO_ASSERT(rank <= PTO_MAX_RANK);
-  Rows all{.to = static_cast<char*>(to),
-           .from = static_cast<const char*>(from),
-           .item_bytes = item_bytes};
+  StridedRows all{.to = static_cast<char*>(to),
+                  .from = static_cast<const char*>(from),
+                  .item_bytes = item_bytes};
   for (int axis = 0; axis < rank; ++axis) {
     if (sizes[axis] == 0) return;
     if (sizes[axis] == 1) continue;  // its strides say nothing
@@ -91,7 +91,7 @@ void copy_strided(void* to, const int64_t* to_strides, const void* from,
   all.blocks =
       static_cast<int32_t>(std::clamp<int64_t>(blocks, 1, std::min<int64_t>(all.rows, 64)));
   const auto run = [](void* context, int32_t block) -> int32_t {
-    static_cast<const Rows*>(context)->copy_block(block);
+    static_cast<const StridedRows*>(context)->copy_block(block);
     return 0;
   };
   if (parallel_for(all.blocks, run, &all) != 0) {

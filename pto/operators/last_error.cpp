@@ -16,7 +16,7 @@ thread_local std::unique_ptr<Error> last_thrown;
 
 }  // namespace
 
-void set_last_error(const char* text) noexcept {
+void set_operator_error(const char* text) noexcept {
   try {
     last_thrown.reset();
     last_error = text;
@@ -25,8 +25,8 @@ void set_last_error(const char* text) noexcept {
   }
 }
 
-void set_last_error(const Error& error) noexcept {
-  set_last_error(error.what());
+void set_operator_error(const Error& error) noexcept {
+  set_operator_error(error.what());
   try {
     last_thrown = std::make_unique<Error>(error);
   } catch (const std::exception&) {  // no memory for a copy; the text stays

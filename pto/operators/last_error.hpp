@@ -14,8 +14,8 @@
 
 namespace pto {
 
-void set_last_error(const char* text) noexcept;
-void set_last_error(const Error& error) noexcept;
+void set_operator_error(const char* text) noexcept;
+void set_operator_error(const Error& error) noexcept;
 
 // Returns the calling thread's last error as it was thrown; any other exception has kind Runtime.
 Error last_operator_error();
@@ -26,11 +26,11 @@ int32_t reported(F f) noexcept {
     f();
     return 0;
   } catch (const Error& error) {
-    set_last_error(error);
+    set_operator_error(error);
   } catch (const std::exception& error) {
-    set_last_error(error.what());
+    set_operator_error(error.what());
   } catch (...) {
-    set_last_error("an exception of an unknown type");
+    set_operator_error("an exception of an unknown type");
   }
   return 1;
 }

@@ -8,16 +8,13 @@
 #include "pto/isa/cpu/attention_job.hpp"
 #include "pto/operators/named_arguments.hpp"
 #include "pto/ops/attention_mask.hpp"
-#include "pto/pto-inst.hpp"
+#include "pto/ops/matrix.hpp"
 
 using namespace pto;
 
 namespace {
 
 using Element = PTO_TYPE_0;
-constexpr int kType = std::is_same_v<Element, float>  ? PTO_MATMUL_F32
-                      : std::is_same_v<Element, half> ? PTO_MATMUL_F16
-                                                      : PTO_MATMUL_BF16;
 constexpr int64_t kSizeMax = PTO_ATTENTION_UNBOUNDED - 1;
 constexpr int64_t kUnitsWanted = 8, kFewRows = 96;
 
@@ -127,7 +124,7 @@ class Jobs {
 
   pto_attention_job common() const {
     pto_attention_job job = {};
-    job.type = kType;
+    job.type = kMatmulType<Element>;
     job.heads = static_cast<int32_t>(group_);
     job.queries = static_cast<int32_t>(q_.rows());
     job.rows = static_cast<int32_t>(rows());

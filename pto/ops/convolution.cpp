@@ -10,11 +10,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/cpu/matrix_cut.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
 #include "pto/operators/named_arguments.hpp"
-#include "pto/pto-inst.hpp"
+#include "pto/ops/matrix.hpp"
 
 namespace {
 
@@ -23,15 +22,10 @@ using pto::half;
 using pto::KernelArguments;
 using namespace pto::literals;
 using Element = PTO_TYPE_0;
-template <class T>
-struct SumOf {
-  using Type = float;
-};
-template <>
-struct SumOf<double> {
-  using Type = double;
-};
-using Sum = SumOf<Element>::Type;
+using Sum = pto::SumOf<Element>;
+using pto::job_matrix;
+using pto::kMatmulType;
+using Factor = pto::StridedMatrix<const Sum>;
 
 struct Convolution {
   int64_t images, channels, height, width;     // of x
@@ -104,31 +98,12 @@ void gather_columns(const Convolution& c, const Element* image, int64_t group, i
 
 constexpr bool kCopies = sizeof(Sum) != sizeof(Element);
 
-// A matrix, row-major or transposed.
-template <class T>
-struct Matrix {
-  const T* data;
-  int64_t row_stride, col_stride;
-};
-
-template <class T>
-constexpr int kType = std::is_same_v<T, half>         ? PTO_MATMUL_F16
-                      : std::is_same_v<T, bfloat16_t> ? PTO_MATMUL_BF16
-                      : std::is_same_v<T, double>     ? PTO_MATMUL_F64
-                                                      : PTO_MATMUL_F32;
-
-template <class T>
-pto_matmul_matrix job_matrix(const Matrix<T>& m) {
-  return {const_cast<T*>(m.data), kType<T>,    PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0,
-          m.row_stride,           m.col_stride};
-}
-
 // Computes c [rows, cols] = a b, or c + a b; c has rows `stride` apart.
-void multiply(Sum* c, int64_t stride, const Matrix<Sum>& a, const Matrix<Sum>& b, int64_t rows,
-              int64_t depth, int64_t cols, bool accumulate) {
+void multiply(Sum* c, int64_t stride, const Factor& a, const Factor& b, int64_t rows, int64_t depth,
+              int64_t cols, bool accumulate) {
   pto_matmul_job job = {};
   job.rows = int32_t(rows), job.depth = int32_t(depth), job.cols = int32_t(cols);
-  job.c = job_matrix(Matrix<Sum>{c, stride, 1});
+  job.c = job_matrix(c, stride, 1);
   if (accumulate) job.start = job.c;
   job.a = job_matrix(a);
   job.b = job_matrix(b);
@@ -237,12 +212,12 @@ class Forward {
     const int64_t stride = has_sums() ? part.cols : c_.pixels();
     pto_matmul_job job = {};
     job.rows = int32_t(part.rows), job.cols = int32_t(part.cols);
-    job.c = job_matrix(Matrix<Sum>{sums, stride, 1});
-    job.a.type = job.b.type = kType<Element>;
+    job.c = job_matrix(sums, stride, 1);
+    job.a.type = job.b.type = kMatmulType<Element>;
     if (n_pairs_ == 0) pto_matmul(&job);  // zeros
     job.depth = int32_t(c_.k());
     for (int pair = 0; pair < n_pairs_; ++pair, job.start = job.c) {
-      job.a = job_matrix(Matrix<Element>{pairs_[pair].weight + filter * c_.k(), c_.k(), 1});
+      job.a = job_matrix(pairs_[pair].weight + filter * c_.k(), c_.k(), 1);
       set_patches(&job,
                   pairs_[pair].x + image * patches_.image_stride +
                       group * c_.depth * patches_.channel_stride,
@@ -254,10 +229,10 @@ class Forward {
 
   void set_patches(pto_matmul_job* job, const Element* x, int64_t first) {
     if (is_pointwise_ && !has_sums()) {  // an image is the matrix
-      job->b = job_matrix(Matrix<Element>{x + first, patches_.channel_stride, 1});
+      job->b = job_matrix(x + first, patches_.channel_stride, 1);
       return;
     }
-    job->b = job_matrix(Matrix<Element>{x, 0, 0});
+    job->b = job_matrix(x, 0, 0);
     patches_.first = first;
     job->b_patches = &patches_;
   }

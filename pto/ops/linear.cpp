@@ -100,8 +100,8 @@ int32_t pack(const KernelArguments& in, const pto_tensor& b, bool swaps, const p
     if (!trailer.has_room(job))
       return in.fail("linear: the result has no room for a packed matrix");
     trailer.write(part, pto_matmul_layout(&job));
-    job.b = matrix(static_cast<const Element*>(b.data) + col * b.strides[!swaps], b.strides[swaps],
-                   b.strides[!swaps]);
+    job.b = job_matrix(static_cast<const Element*>(b.data) + col * b.strides[!swaps],
+                       b.strides[swaps], b.strides[!swaps]);
     set_strip(&job, to, cols, kStripCols, col);
     job.packs = 1;
     pto_matmul(&job);
@@ -142,23 +142,24 @@ struct Weight {
   }
 
   void give(pto_matmul_job& job, const Part& part) const {
-    job.b = weight
-                ? matrix(static_cast<const Element*>(weight->data) + part.col * weight->strides[0],
+    job.b = weight ? job_matrix(
+                         static_cast<const Element*>(weight->data) + part.col * weight->strides[0],
                          weight->strides[1], weight->strides[0])
-                : matrix<const Element>(nullptr, 0, 0);
+                   : job_matrix(StridedMatrix<const Element>());
     if (packed) {
       job.precision = precision;
       set_strip(&job, packed, cols, kStripCols, part.col);
     }
     if (!bias) return;
     const int64_t step = bias->strides[0];
-    job.bias = matrix(static_cast<const float*>(bias->data) + part.col * step, 0, step);
+    job.bias = job_matrix(static_cast<const float*>(bias->data) + part.col * step, 0, step);
   }
 };
 
 // x times the weight, and what follows it.
 template <class Element, class Named, class Epilogue>
-int32_t run(const Named& in, const Rows<Element>& x, Weight<Element>& weight, Epilogue epilogue) {
+int32_t run(const Named& in, const TensorRows<Element>& x, Weight<Element>& weight,
+            Epilogue epilogue) {
   if (std::is_same_v<Element, float> && weight.packed && epilogue.has_bias_only())
     std::swap(weight.bias, epilogue.bias);
   return Product(in, x, weight.cols, epilogue.result, weight, epilogue).run();
@@ -178,7 +179,7 @@ PTO_OPERATOR_KERNEL(pack_weight) {
 
 PTO_OPERATOR_KERNEL(matmul_packed) {
   using Element = PTO_TYPE_0;
-  const Rows<Element> rows(in.tensor("a"_arg));
+  const TensorRows<Element> rows(in.tensor("a"_arg));
   Weight<Element> weight;
   weight.cols = in.integer("cols"_arg);
   if (const char* wrong = weight.take(in.tensor("packed"_arg), rows.depth)) return in.fail(wrong);
@@ -190,7 +191,7 @@ PTO_OPERATOR_KERNEL(matmul_packed) {
 
 PTO_OPERATOR_KERNEL(linear_packed) {
   using Element = PTO_TYPE_0;
-  const Rows<Element> x(in.tensor("x"_arg));
+  const TensorRows<Element> x(in.tensor("x"_arg));
   Weight<Element> weight;
   weight.cols = in.integer("outputs"_arg);
   if (const char* wrong = weight.take(in.tensor("packed"_arg), x.depth)) return in.fail(wrong);
@@ -199,7 +200,7 @@ PTO_OPERATOR_KERNEL(linear_packed) {
 
 PTO_OPERATOR_KERNEL(linear) {
   using Element = PTO_TYPE_0;
-  const Rows<Element> x(in.tensor("x"_arg));
+  const TensorRows<Element> x(in.tensor("x"_arg));
   Weight<Element> weight;
   if (const char* wrong = weight.take(in, in.tensor("weight"_arg), x.depth)) return in.fail(wrong);
   return run(in, x, weight, epilogue_of<Epilogue<Element>>(in, weight.cols));
@@ -207,7 +208,7 @@ PTO_OPERATOR_KERNEL(linear) {
 
 // The product is exact; each sum is rounded to f32 and scaled.
 PTO_OPERATOR_KERNEL(scaled_matmul) {
-  const Rows<int8_t> a(in.tensor("a"_arg));
+  const TensorRows<int8_t> a(in.tensor("a"_arg));
   Weight<int8_t> weight;
   if (const char* wrong = weight.take(in, in.tensor("b"_arg), a.depth)) return in.fail(wrong);
   auto epilogue = epilogue_of<Epilogue<PTO_TYPE_3, int32_t, PTO_TYPE_3>>(in, weight.cols);

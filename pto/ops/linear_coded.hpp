@@ -26,14 +26,7 @@ struct Coded {
   bool is_packed() const { return false; }  // a part widens its columns, packed or not
   void give(pto_matmul_job& job, const Part& part) const {
     const int64_t first = part.col * (type == PTO_MATMUL_I8 ? depth : depth / 2);
-    job.b = {weight ? weight + first : nullptr,
-             type,
-             PTO_MATMUL_UNBOXED,
-             PTO_MATMUL_UNBOXED,
-             0,
-             0,
-             1,
-             depth};
+    job.b = pto_matmul_plain(weight ? weight + first : nullptr, type, 1, depth);
     job.packed = packed;
     job.packed_first = static_cast<int32_t>(part.col);
     job.packed_cols = static_cast<int32_t>(cols);

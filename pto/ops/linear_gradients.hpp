@@ -33,10 +33,10 @@ class DenseWeight {
 
   void give(pto_matmul_job& job, const Part& part) const {
     const auto* const from = data() + part.col * weight_.strides[0];
-    job.b = matrix(from, weight_.strides[1], weight_.strides[0]);
+    job.b = job_matrix(from, weight_.strides[1], weight_.strides[0]);
   }
   void give_turned(pto_matmul_job& job) const {
-    job.b = matrix(data(), weight_.strides[0], weight_.strides[1]);
+    job.b = job_matrix(data(), weight_.strides[0], weight_.strides[1]);
   }
   SumOf<Element> scale(int64_t) const { return 1; }
 
@@ -94,8 +94,8 @@ class Gradients {
     return std::min(x_.run(row, last), d_result_.run(row, last));
   }
 
-  Matrix<const Element> d_result(int64_t row, int64_t col) const {
-    Matrix<const Element> d = d_result_.from(row);
+  StridedMatrix<const Element> d_result(int64_t row, int64_t col) const {
+    StridedMatrix<const Element> d = d_result_.from(row);
     d.data += col * d.col_stride;
     return d;
   }
@@ -103,10 +103,10 @@ class Gradients {
   // Calls f with a part of d as a matrix, times the outputs' scales if `is_scaled`.
   template <class F>
   void with_slopes(const Part& part, bool is_scaled, F f) const {
-    const Matrix<const Element> d = d_result(part.row, part.col);
+    const StridedMatrix<const Element> d = d_result(part.row, part.col);
     const bool is_linear = activation_ == Activation::None;
     if (is_linear && !(is_scaled && Weight::kIsScaled)) return f(d);
-    const Matrix<Sum> z = {slopes_, part.cols, 1};
+    const StridedMatrix<Sum> z = {slopes_, part.cols, 1};
     if (!is_linear) {
       pto_matmul_job job = job_of(part.rows, x_.depth, part.cols);
       weight_.give(job, part);
@@ -121,15 +121,15 @@ class Gradients {
           if (is_scaled) at *= weight_.scale(part.col + j);
         }
     });
-    f(Matrix<const Sum>{z.data, z.row_stride, z.col_stride});
+    f(StridedMatrix<const Sum>{z.data, z.row_stride, z.col_stride});
   }
 
   // Completes the job and runs it: c = a b, or c + a b.
   template <class A>
-  static void multiply(pto_matmul_job& job, const Matrix<A>& a, const Matrix<Sum>& c,
+  static void multiply(pto_matmul_job& job, const StridedMatrix<A>& a, const StridedMatrix<Sum>& c,
                        bool adds = false) {
-    job.a = matrix(a.data, a.row_stride, a.col_stride);
-    job.c = matrix(c.data, c.row_stride, c.col_stride);
+    job.a = job_matrix(a);
+    job.c = job_matrix(c);
     if (adds) job.start = job.c;
     pto_matmul(&job);
   }
@@ -153,7 +153,7 @@ class Gradients {
     for (const int64_t last = row + rows; row < last;) {
       const int64_t count = run(row, last), depth = x_.depth;
       for (int64_t i = 0; i < count && d_residual; ++i) {
-        const Matrix<const Element> d = d_result(row + i, 0);
+        const StridedMatrix<const Element> d = d_result(row + i, 0);
         for (int64_t j = 0; j < cols_; ++j)
           d_residual[(row + i) * cols_ + j] = d.data[j * d.col_stride];
       }
@@ -162,7 +162,7 @@ class Gradients {
         with_slopes({row, count, 0, cols_}, true, [&](auto d) {
           pto_matmul_job job = job_of(count, cols_, depth);
           weight_.give_turned(job);
-          multiply(job, d, Matrix<Sum>{sums_or(to), depth, 1});
+          multiply(job, d, StridedMatrix<Sum>{sums_or(to), depth, 1});
         });
         round(to, count * depth);
       }
@@ -180,7 +180,7 @@ class Gradients {
         pto_matmul_job job = job_of(cols, count, depth);
         std::swap(d.row_stride, d.col_stride);
         if (d_weight)
-          multiply_one(job, d, x_.from(row), Matrix<Sum>{sums_or(to), depth, 1}, row > 0);
+          multiply_one(job, d, x_.from(row), StridedMatrix<Sum>{sums_or(to), depth, 1}, row > 0);
         for (int64_t i = 0; i < count && d_bias; ++i)
           for (int64_t j = 0; j < cols; ++j)
             bias[j].add(static_cast<double>(d.data[j * d.row_stride + i * d.col_stride]));
@@ -206,7 +206,7 @@ class Gradients {
   }
 
   const KernelArguments& in_;
-  const Rows<Element> d_result_, x_;
+  const TensorRows<Element> d_result_, x_;
   const Weight weight_;
   const Activation activation_;
   const int64_t cols_;

@@ -75,7 +75,7 @@ class Product {
   using Sum = typename Weight::Sum;
 
  public:
-  Product(const KernelArguments& in, const Rows<Element>& x, int64_t cols, Result* result,
+  Product(const KernelArguments& in, const TensorRows<Element>& x, int64_t cols, Result* result,
           const Weight& weight, const Finish& finish)
       : in_(in), x_(x), cols_(cols), result_(result), weight_(weight), finish_(finish) {}
 
@@ -108,16 +108,15 @@ class Product {
       stride = cols_;
     }
     pto_matmul_job job = job_of(part.rows, x_.depth, part.cols);
-    const auto a = x_.from(part.row);
-    job.a = matrix(a.data, a.row_stride, a.col_stride);
+    job.a = job_matrix(x_.from(part.row));
     weight_.give(job, part);
-    job.c = matrix(sums, stride, 1);
+    job.c = job_matrix(sums, stride, 1);
     pto_matmul(&job);
     finish_(part, sums, stride);
   }
 
   const KernelArguments& in_;
-  const Rows<Element>& x_;
+  const TensorRows<Element>& x_;
   const int64_t cols_;
   Result* const result_;
   const Weight& weight_;

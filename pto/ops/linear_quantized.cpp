@@ -46,7 +46,7 @@ int32_t pack(const KernelArguments& in, const Coded& weight, float* to) {
 
 template <class Epilogue, class Named>
 int32_t run(const Named& in, Coded& weight, const Epilogue& epilogue) {
-  const Rows<PTO_TYPE_0> x(in.tensor("x"_arg));
+  const TensorRows<PTO_TYPE_0> x(in.tensor("x"_arg));
   if (!in.is_absent("packed"_arg)) {
     if (!is_packed_so(weight, in.tensor("packed"_arg))) return in.fail(kOtherWeight);
     weight.packed = in.data("packed"_arg);

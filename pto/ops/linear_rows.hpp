@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear rows: the kernels of linear layers share rows of any layout, one product, activations.
 //
-//     const Rows<float> x(in.tensor("x"_arg));         // all batches, as rows
+//     const TensorRows<float> x(in.tensor("x"_arg));   // all batches, as rows
 //     multiply_one(job_of(rows, depth, cols), a, b, c);   // c = a b
 //     for_activation(Activation::Gelu, [&](auto f) { v = f(v); });
 //
@@ -10,12 +10,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 #include "pto/isa/cpu/erf.hpp"
-#include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/operators/named_arguments.hpp"
-#include "pto/pto-inst.hpp"
+#include "pto/ops/matrix.hpp"
 
 namespace {
 
@@ -25,43 +23,12 @@ constexpr int64_t kSizeMax = INT32_MAX;
 constexpr char kTooLarge[] =
     "linear: a size is above 2147483647\nsizes of one product have 32 bits\nsplit the tensors";
 
-template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 constexpr int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Strides in elements.
-template <class T>
-struct Matrix {
-  T* data = nullptr;
-  int64_t row_stride = 0, col_stride = 0;
-};
 
 // Rows and columns of the result.
 struct Part {
   int64_t row, rows, col, cols;
 };
-
-template <class T>
-constexpr int kMatmulType = std::is_same_v<T, half>         ? PTO_MATMUL_F16
-                            : std::is_same_v<T, bfloat16_t> ? PTO_MATMUL_BF16
-                            : std::is_same_v<T, double>     ? PTO_MATMUL_F64
-                            : std::is_same_v<T, int8_t>     ? PTO_MATMUL_I8
-                            : std::is_same_v<T, int32_t>    ? PTO_MATMUL_I32
-                                                            : PTO_MATMUL_F32;
-
-template <class T>
-pto_matmul_matrix matrix(T* data, int64_t row_stride, int64_t col_stride) {
-  using Plain = std::remove_const_t<T>;
-  return {const_cast<Plain*>(data),
-          kMatmulType<Plain>,
-          PTO_MATMUL_UNBOXED,
-          PTO_MATMUL_UNBOXED,
-          0,
-          0,
-          row_stride,
-          col_stride};
-}
 
 pto_matmul_job job_of(int64_t rows, int64_t depth, int64_t cols) {
   pto_matmul_job job = {};
@@ -75,20 +42,20 @@ pto_matmul_job job_of(int64_t rows, int64_t depth, int64_t cols) {
 
 // Completes the job and runs it: c = a b, or c + a b. Without data, b is packed.
 template <class A, class B, class Sum>
-void multiply_one(pto_matmul_job& job, const Matrix<A>& a, const Matrix<B>& b, const Matrix<Sum>& c,
-                  bool adds = false) {
-  job.a = matrix(a.data, a.row_stride, a.col_stride);
-  job.b = matrix(b.data, b.row_stride, b.col_stride);
-  job.c = matrix(c.data, c.row_stride, c.col_stride);
+void multiply_one(pto_matmul_job& job, const StridedMatrix<A>& a, const StridedMatrix<B>& b,
+                  const StridedMatrix<Sum>& c, bool adds = false) {
+  job.a = job_matrix(a);
+  job.b = job_matrix(b);
+  job.c = job_matrix(c);
   if (adds) job.start = job.c;
   pto_matmul(&job);
 }
 
 // A tensor's rows along its last axis, those of all batches.
 template <class T>
-class Rows {
+class TensorRows {
  public:
-  explicit Rows(const pto_tensor& a) : a_(a) {
+  explicit TensorRows(const pto_tensor& a) : a_(a) {
     const int r = a.rank;
     depth = a.sizes[r - 1];
     in_batch_ = r > 1 ? a.sizes[r - 2] : 1;
@@ -110,7 +77,7 @@ class Rows {
     return std::min(last - row, in_batch_ - row % in_batch_);
   }
 
-  Matrix<const T> from(int64_t row) const {
+  StridedMatrix<const T> from(int64_t row) const {
     const auto* data = static_cast<const T*>(a_.data) + row % in_batch_ * stride_;
     int64_t batch = in_batch_ == count ? 0 : row / in_batch_;
     for (int axis = a_.rank - 3; axis >= 0 && batch > 0; --axis) {

@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "pto/isa/cpu/matmul_job.hpp"
 #include "pto/isa/cpu/matrix_cut.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
 #include "pto/operators/named_arguments.hpp"
-#include "pto/pto-inst.hpp"
+#include "pto/ops/matrix.hpp"
 
 using namespace pto;
 
@@ -18,18 +17,10 @@ namespace {
 constexpr int64_t kSizeMax = INT32_MAX;
 constexpr int64_t kNarrowSums = 256 << 10;  // that f16 and bf16 keep at a time
 
-// A matrix: strides in elements.
-template <class T>
-struct Matrix {
-  T* data;
-  int64_t row_stride, col_stride;
-  T* at(int64_t row, int64_t col) const { return data + row * row_stride + col * col_stride; }
-};
-
 // A tensor as a batch of matrices.
 template <class T>
 struct Operand {
-  Matrix<T> matrix;
+  StridedMatrix<T> matrix;
   int64_t rows = 1, cols = 1;
   int64_t batch_strides[PTO_MAX_RANK] = {};
   bool repeats[PTO_MAX_RANK] = {};  // along an axis of the batch that it lacks
@@ -111,7 +102,7 @@ class Product {
  public:
   Product(const KernelArguments& in, const Matrices& layout, const Operand<Element>& out)
       : in_(in), layout_(layout), out_(out) {
-    const Matrix<Element>& m = out.matrix;
+    const StridedMatrix<Element>& m = out.matrix;
     // Rows of the result lie dense then; a column becomes a row, which streams by.
     swaps_ = m.row_stride == 1 && (m.col_stride != 1 || out.cols == 1);
     if (swaps_) out_ = out.transposed();
@@ -163,16 +154,15 @@ class Product {
                     x.matrix.col_stride};
     plain.rows = x.rows, plain.cols = x.cols;
     std::copy_n(x.batch_strides, PTO_MAX_RANK, plain.batch_strides);
-    return {plain, type_of<T>(), sizeof(T)};
+    return {plain, kMatmulType<T>, sizeof(T)};
   }
   // Returns one matrix of a factor from a row and column on.
   pto_matmul_matrix from(const Side& x, int64_t row, int64_t col, int64_t batch,
                          int64_t summand) const {
-    Matrix<const char> m = x.elements.matrix;
+    const StridedMatrix<const char>& m = x.elements.matrix;
     const int64_t place =
         row * m.row_stride + col * m.col_stride + offset(x.elements, batch, summand);
-    m.data += place * x.bytes;
-    return matrix(m, x.type);
+    return pto_matmul_plain(m.data + place * x.bytes, x.type, m.row_stride, m.col_stride);
   }
 
   // Counts the matrices of the result, or the products that are summed into each.
@@ -215,25 +205,25 @@ class Product {
     }
     return true;
   }
-  Matrix<Element> result_at(int64_t batch, const Rectangle& part) const {
-    Matrix<Element> result = out_.matrix;
+  StridedMatrix<Element> result_at(int64_t batch, const Rectangle& part) const {
+    StridedMatrix<Element> result = out_.matrix;
     result.data = result.at(part.row, part.col) + offset(out_, batch, 0);
     return result;
   }
 
   // Writes one product that the loops can round themselves; false: it cannot be.
   bool multiply_rounding(int64_t batch, const Rectangle& part) {
-    const Matrix<Element> result = result_at(batch, part);
+    const StridedMatrix<Element> result = result_at(batch, part);
     if (n_terms_ != 1 || count(/*repeated=*/true) != 1 || alpha != 1 || added) return false;
-    pto_matmul_job job = job_of(matrix(result, type_of<Element>()), terms_[0], batch, 0, part);
+    pto_matmul_job job = job_of(job_matrix(result), terms_[0], batch, 0, part);
     if (result.col_stride != 1 || job.depth > pto_matmul_narrow_depth(&job)) return false;
     pto_matmul(&job);
     return true;
   }
 
   bool multiply_narrow(int64_t batch, const Rectangle& part) {
-    const Matrix<Element> result = result_at(batch, part);
-    const Matrix<Sum> sums = {sums_of(part), part.cols, 1};
+    const StridedMatrix<Element> result = result_at(batch, part);
+    const StridedMatrix<Sum> sums = {sums_of(part), part.cols, 1};
     if (!sums.data) return false;
     multiply_into(sums, batch, part);
     for (int64_t i = 0; i < part.rows; ++i) {
@@ -258,12 +248,12 @@ class Product {
     return sums_;
   }
 
-  void multiply_into(const Matrix<Sum>& c, int64_t batch, const Rectangle& part) {
+  void multiply_into(const StridedMatrix<Sum>& c, int64_t batch, const Rectangle& part) {
     const int64_t summands = count(/*repeated=*/true);
     bool is_first = true;
     for (int64_t summand = 0; summand < summands; ++summand) {
       for (int term = 0; term < n_terms_; ++term) {
-        pto_matmul_job job = job_of(matrix(c, type_of<Sum>()), terms_[term], batch, summand, part);
+        pto_matmul_job job = job_of(job_matrix(c), terms_[term], batch, summand, part);
         if (!is_first) job.start = job.c;
         pto_matmul(&job);
         is_first = false;
@@ -288,29 +278,6 @@ class Product {
     if (r > 1 && added->sizes[r - 2] != 1) place += row * added->strides[r - 2];
     const Sum value = static_cast<Sum>(static_cast<const Element*>(added->data)[place]);
     return beta == 1 ? value : static_cast<Sum>(static_cast<Sum>(beta) * value);
-  }
-
-  template <class T>
-  static constexpr int type_of() {
-    return std::is_same_v<T, half>         ? PTO_MATMUL_F16
-           : std::is_same_v<T, bfloat16_t> ? PTO_MATMUL_BF16
-           : std::is_same_v<T, double>     ? PTO_MATMUL_F64
-           : std::is_same_v<T, int8_t>     ? PTO_MATMUL_I8
-           : std::is_same_v<T, uint8_t>    ? PTO_MATMUL_U8
-           : !std::is_integral_v<T>        ? PTO_MATMUL_F32
-           : sizeof(T) == 8                ? PTO_MATMUL_I64
-                                           : PTO_MATMUL_I32;
-  }
-  template <class T>
-  static pto_matmul_matrix matrix(const Matrix<T>& m, int type) {
-    return {const_cast<std::remove_const_t<T>*>(m.data),
-            type,
-            PTO_MATMUL_UNBOXED,
-            PTO_MATMUL_UNBOXED,
-            0,
-            0,
-            m.row_stride,
-            m.col_stride};
   }
 
   pto_matmul_job job_of(const pto_matmul_matrix& c, const Term& term, int64_t batch,

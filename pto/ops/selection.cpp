@@ -16,10 +16,10 @@ using namespace pto::literals;
 using Element = PTO_TYPE_0;
 
 // An axis of a dense tensor: consecutive elements of a row are `stride` apart.
-struct Axis {
+struct TensorAxis {
   int64_t size, stride, rows;
 
-  Axis(const pto_tensor& tensor, int64_t dim) : size(1), stride(1), rows(1) {
+  TensorAxis(const pto_tensor& tensor, int64_t dim) : size(1), stride(1), rows(1) {
     if (tensor.rank == 0) return;
     const int64_t axis = dim < 0 ? dim + tensor.rank : dim;
     size = tensor.sizes[axis];
@@ -60,7 +60,7 @@ PTO_OPERATOR_KERNEL(top_k) {
   int64_t* indices = in.data("indices"_arg);
   const int64_t k = in.integer("k"_arg);
   const bool largest = in.integer("largest"_arg) != 0;
-  const Axis from(in.tensor("x"_arg), in.integer("dim"_arg)),
+  const TensorAxis from(in.tensor("x"_arg), in.integer("dim"_arg)),
       to(in.tensor("values"_arg), in.integer("dim"_arg));
   if (k > from.size) {
     return in.fail(
@@ -96,7 +96,7 @@ PTO_OPERATOR_KERNEL(top_k_backward) {
   const Element* d_values = in.data("d_values"_arg);
   const int64_t* indices = in.data("indices"_arg);
   Element* d_x = in.data("d_x"_arg);
-  const Axis from(in.tensor("d_values"_arg), in.integer("dim"_arg)),
+  const TensorAxis from(in.tensor("d_values"_arg), in.integer("dim"_arg)),
       to(in.tensor("x"_arg), in.integer("dim"_arg));
   const auto rows = in.items(to.rows);
   for (int64_t row = rows.first; row < rows.last; ++row) {
@@ -117,7 +117,7 @@ PTO_OPERATOR_KERNEL(top_k_backward_backward) {
   const Element* d_d_x = in.data("d_d_x"_arg);
   const int64_t* indices = in.data("indices"_arg);
   Element* to = in.data("d_d_values"_arg);
-  const Axis whole(in.tensor("d_d_x"_arg), in.integer("dim"_arg)),
+  const TensorAxis whole(in.tensor("d_d_x"_arg), in.integer("dim"_arg)),
       taken(in.tensor("indices"_arg), in.integer("dim"_arg));
   const auto rows = in.items(taken.rows);
   for (int64_t row = rows.first; row < rows.last; ++row) {
@@ -215,7 +215,7 @@ class PartsSum {
   const Element* const d_result_;
   const PTO_TYPE_2* const indices_;
   Element* const d_x_;
-  const Axis to_;
+  const TensorAxis to_;
   const int64_t lowest_;
   int64_t count_ = 1;
   Sum* sums_ = nullptr;
@@ -243,12 +243,12 @@ namespace {
 // `dim`.
 void copy_pieces(const KernelArguments& in, const pto_tensor& whole, int first_piece, int pieces,
                  int64_t dim, bool out_of_whole) {
-  const Axis all(whole, dim);
+  const TensorAxis all(whole, dim);
   const auto rows = in.items(all.rows / all.stride);
   int64_t offset = 0;
   for (int p = 0; p < pieces; ++p) {
     const pto_tensor& piece = in.tensor(first_piece + p);
-    const Axis part(piece, dim);
+    const TensorAxis part(piece, dim);
     const size_t bytes = size_t(part.size * part.stride) * sizeof(Element);
     for (int64_t row = rows.first; row < rows.last && bytes > 0; ++row) {
       char* in_whole = static_cast<char*>(whole.data) +

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "pto/abi/parameter.h"
+#include "pto/base/error_message.hpp"
 
 namespace pto {
 namespace precompiled {
@@ -50,8 +51,7 @@ struct Declaration {
 
 inline int32_t refuse(const pto_args* args, const std::string& what, const std::string& why,
                       const std::string& fix) {
-  return args->services->fail(args->services,
-                              (what + "\n  why: " + why + "\n  fix: " + fix).c_str());
+  return args->services->fail(args->services, error_message(what, why, fix).c_str());
 }
 
 inline std::string type_text(uint8_t code, uint8_t bits) {

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "pto/base/error_message.hpp"
+
 namespace pto::mindspore_adapter {
 namespace {
 
@@ -26,7 +28,7 @@ const char* read_real(const char* at, const char* end, double& value) {
 }  // namespace
 
 void fail(const std::string& what, const std::string& why, const std::string& fix) {
-  throw std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix);
+  throw std::runtime_error(error_message(what, why, fix));
 }
 
 Request::Request(const std::string& name, std::string text)

@@ -8,7 +8,7 @@
 #include "pto/abi/limits.h"
 #include "pto/adapters/onnxruntime/status.hpp"
 #include "pto/base/error.hpp"
-#include "pto/launch/pool.hpp"
+#include "pto/launch/hosted_loop.hpp"
 #include "pto/launch/signature.hpp"
 
 namespace pto::ort {
@@ -17,30 +17,18 @@ namespace {
 // ONNX's numbers of the element types.
 constexpr FrameworkTypes kTypes(9, 3, 5, 6, 7, 2, 4, 12, 13, 10, 16, 1, 11);
 
+void run_block(void* loop, size_t block) {
+  static_cast<HostedLoop*>(loop)->run_block(static_cast<int32_t>(block));
+}
+
 // Runs the blocks of one loop on ONNX Runtime's threads.
-struct Loop {
-  BlockFunction function;
-  void* context;
-  std::atomic<int32_t> result{0};
-
-  static void block(void* user, size_t index) {
-    Loop& loop = *static_cast<Loop*>(user);
-    if (loop.result.load(std::memory_order_relaxed) != 0) return;
-    const int32_t code = loop.function(loop.context, static_cast<int32_t>(index));
-    int32_t none = 0;
-    if (code != 0) loop.result.compare_exchange_strong(none, code);
-  }
-
-  static int32_t run(void* kernel_context, int32_t blocks, BlockFunction function, void* context) {
-    Loop loop{function, context};
-    const auto* host = static_cast<const KernelContext*>(kernel_context);
-    const auto total = static_cast<size_t>(blocks);
-    if (!succeeded(api::KernelContext_ParallelFor(host, &Loop::block, total, 0, &loop))) {
-      return kBlockThrew;
-    }
-    return loop.result.load();
-  }
-};
+int32_t parallel_on_onnxruntime(void* user, int32_t blocks, BlockFunction function, void* context) {
+  HostedLoop loop(blocks, function, context);
+  const auto* host = static_cast<const KernelContext*>(user);
+  const auto total = static_cast<size_t>(blocks);
+  const bool ran = succeeded(api::KernelContext_ParallelFor(host, &run_block, total, 0, &loop));
+  return ran ? loop.result() : kBlockThrew;
+}
 
 // One call: describes the tensors and hands out the outputs' memory.
 class NodeRun {
@@ -65,7 +53,7 @@ class NodeRun {
   }
 
   void run() {
-    const ScopedExecutor threads(&Loop::run, context_);
+    const ScopedExecutor threads(&parallel_on_onnxruntime, context_);
     const pto_operator_call call = {
         &kernel_.op, tensors_.data(), counts_.data(), kernel_.attributes.data(), &NodeRun::allocate,
         this,        &NodeRun::narrow};

@@ -10,13 +10,13 @@
 
 #include "absl/status/status.h"
 #include "pto/abi/operator.h"
+#include "pto/base/error_message.hpp"
 
 namespace pto::tensorflow_adapter {
 
 inline absl::Status refuse(const pto_operator& op, const std::string& what, const std::string& why,
                            const std::string& fix) {
-  return absl::InvalidArgumentError(std::string(op.name) + ": " + what + "\n  why: " + why +
-                                    "\n  fix: " + fix);
+  return absl::InvalidArgumentError(std::string(op.name) + ": " + error_message(what, why, fix));
 }
 
 // Refuses a node that our Python part did not build, or built for another schema.

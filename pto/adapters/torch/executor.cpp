@@ -5,40 +5,21 @@
 #include <atomic>
 
 #include "pto/adapters/torch/shim.hpp"
+#include "pto/launch/hosted_loop.hpp"
 
 namespace pto::torch_adapter {
 namespace {
 
 std::atomic<bool> host_pool{true};
 
-// Hands the blocks of one loop out one by one: PyTorch's own division into equal ranges would wait
-// for the slowest thread.
-struct Loop {
-  BlockFunction function;
-  void* context;
-  int32_t blocks;
-  std::atomic<int32_t> next{0};
-  std::atomic<int32_t> result{0};
-
-  static void work(int64_t, int64_t, void* user) {
-    Loop& loop = *static_cast<Loop*>(user);
-    for (;;) {
-      const int32_t block = loop.next.fetch_add(1, std::memory_order_relaxed);
-      if (block >= loop.blocks || loop.result.load(std::memory_order_relaxed) != 0) return;
-      const int32_t code = loop.function(loop.context, block);
-      int32_t none = 0;
-      if (code != 0) loop.result.compare_exchange_strong(none, code);
-    }
-  }
-};
+void work(int64_t, int64_t, void* loop) { static_cast<HostedLoop*>(loop)->work(); }
 
 }  // namespace
 
 int32_t parallel_on_torch(void*, int32_t blocks, BlockFunction function, void* context) {
-  Loop loop{function, context, blocks};
+  HostedLoop loop(blocks, function, context);
   const int64_t threads = std::min(blocks, torch_threads());
-  if (torch_parallel_for(0, threads, 1, &Loop::work, &loop) != 0) return kBlockThrew;
-  return loop.result.load();
+  return torch_parallel_for(0, threads, 1, &work, &loop) == 0 ? loop.result() : kBlockThrew;
 }
 
 int torch_threads() {

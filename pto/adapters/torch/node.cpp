@@ -22,6 +22,7 @@
 #include "pto/adapters/torch/implementations.hpp"
 #include "pto/adapters/torch/operator_name.hpp"
 #include "pto/adapters/torch/refused_gradients.hpp"
+#include "pto/base/error_message.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -175,12 +176,12 @@ class Gradient : public torch::autograd::Node {
   }
 
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {
-    throw std::runtime_error(
+    throw std::runtime_error(error_message(
         std::string(record_.op.name) +
-        ": its gradient cannot be part of a compiled backward pass (compiled autograd)\n"
-        "  why: the graph node of operators runs in C++ and is not traced\n"
-        "  fix: compile the forward function, whose backward pass is compiled with it, or call "
-        "backward() outside torch._dynamo.compiled_autograd");
+            ": its gradient cannot be part of a compiled backward pass (compiled autograd)",
+        "the graph node of operators runs in C++ and is not traced",
+        "compile the forward function, whose backward pass is compiled with it, or call "
+        "backward() outside torch._dynamo.compiled_autograd"));
   }
 
   void release_variables() override {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "pto/base/clock.hpp"
+#include "pto/base/error_message.hpp"
 
 namespace pto::npu {
 namespace {
@@ -29,10 +30,10 @@ int read_device_count() {
   char* end = nullptr;
   const long count = std::strtol(text, &end, 10);
   if (*end == '\0' && count >= 1 && count <= kMaxDevices) return static_cast<int>(count);
-  throw std::runtime_error("PTO_NPU_DEVICES is \"" + std::string(text) +
-                           "\"\n  why: it is the number of npu devices of the process\n"
-                           "  fix: set it to a number from 1 to " +
-                           std::to_string(kMaxDevices));
+  throw std::runtime_error(
+      error_message("PTO_NPU_DEVICES is \"" + std::string(text) + "\"",
+                    "it is the number of npu devices of the process",
+                    "set it to a number from 1 to " + std::to_string(kMaxDevices)));
 }
 
 using Streams = std::array<std::atomic<Stream*>, kMaxDevices * kStreams>;

@@ -1,23 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of attention for CPUs with AVX2, FMA and F16C; CMakeLists.txt gives the flags.
-#include "pto/isa/cpu/attention_backward.hpp"
-#include "pto/isa/cpu/attention_loops.hpp"
+#include "pto/isa/cpu/attention_target.hpp"
 
-extern "C" {
-void pto_attention_avx2(const pto_attention_job* job) { pto::isa::attention::run(*job); }
-size_t pto_attention_bytes_avx2(const pto_attention_job* job) {
-  return pto::isa::attention::bytes(*job);
-}
-int32_t pto_attention_rows_avx2(const pto_attention_job* job) {
-  return pto::isa::attention::rows(*job);
-}
-void pto_attention_backward_avx2(const pto_attention_gradients* job) {
-  pto::isa::attention::run_backward(*job);
-}
-size_t pto_attention_gradients_bytes_avx2(const pto_attention_gradients* job) {
-  return pto::isa::attention::backward_bytes(*job);
-}
-void pto_attention_add_scores_avx2(const pto_attention_gradients* job, int32_t key, float* sums) {
-  pto::isa::attention::add_scores(*job, key, sums);
-}
-}
+constexpr pto::AttentionLoops pto::kAttentionAvx2 = pto::isa::attention::kLoops;

@@ -51,7 +51,7 @@ class FewRows {
       pto_matmul_job values = {};
       values.rows = first_row(g + 1) - row, values.depth = count, values.cols = job_.value_width;
       values.a = matrix(b_.weights(row) + keys_.first, b_.sizes.keys);
-      values.b = matrix(const_cast<T*>(at_row(job_.v, keys_.first)), job_.v.row_stride);
+      values.b = matrix(at_row(job_.v, keys_.first), job_.v.row_stride);
       values.c = values.start = matrix(b_.outs(row), b_.sizes.outs);
       values.soon = &soon, values.is_asked = 1;
       if (matmul::Apart<FloatDot, T>(values).run(true)) continue;
@@ -79,9 +79,8 @@ class FewRows {
             0,
             0};
   }
-  template <class E>
-  static pto_matmul_matrix matrix(E* data, int64_t row_stride) {
-    return {data, PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, row_stride, 1};
+  static pto_matmul_matrix matrix(const void* data, int64_t row_stride) {
+    return pto_matmul_plain(data, PTO_MATMUL_F32, row_stride, 1);
   }
 
   // Computes the scores of kPanel keys.

@@ -28,9 +28,7 @@ template <class T>
 void pack_columns(const pto_attention_operand& x, int first, int count, int width, float* to) {
   pto_matmul_job right = {};
   right.depth = width, right.cols = first + count;
-  right.b.data = x.data;
-  right.b.box_rows = right.b.box_cols = PTO_MATMUL_UNBOXED;
-  right.b.row_stride = x.col_stride, right.b.col_stride = x.row_stride;
+  right.b = pto_matmul_plain(x.data, PTO_MATMUL_UNKNOWN, x.col_stride, x.row_stride);
   matmul::pack_right<T>(right, to, {first, count, kPanel, 0, width});
 }
 

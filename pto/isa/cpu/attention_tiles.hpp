@@ -102,8 +102,7 @@ class TileAttention {
  private:
   static pto_matmul_matrix matrix(const pto_attention_operand& x, int64_t row_stride,
                                   int64_t col_stride) {
-    constexpr int kNone = PTO_MATMUL_UNBOXED;
-    return {x.data, PTO_MATMUL_BF16, kNone, kNone, 0, 0, row_stride, col_stride};
+    return pto_matmul_plain(x.data, PTO_MATMUL_BF16, row_stride, col_stride);
   }
   int steps() const { return b_.sizes.depth / kTileSide; }  // of the width
   int64_t query_bytes() const { return int64_t(steps()) * matmul::kTileRowBytes; }

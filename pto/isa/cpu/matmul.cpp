@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the loops of a matrix product by the abilities of the CPU.
 #include "pto/isa/cpu/engine.hpp"
+#include "pto/isa/cpu/loops.hpp"
 #include "pto/isa/cpu/matmul_job.hpp"
 
-extern "C" {
-void pto_matmul_portable(const pto_matmul_job* job, int quads);
-void pto_matmul_avx2(const pto_matmul_job* job, int quads);
-void pto_matmul_avx512(const pto_matmul_job* job, int quads);
-void pto_matmul_avx512_pairs(const pto_matmul_job* job);
-void pto_matmul_avx512_tiles(const pto_matmul_job* job);
-int64_t pto_matmul_avx512_tiles_bytes(const pto_matmul_job* job);
-// Multiply where b lies in pages; 0: nothing was written.
-int pto_matmul_portable_pages(const pto_matmul_job* job);
-int pto_matmul_avx2_pages(const pto_matmul_job* job);
-int pto_matmul_avx512_pages(const pto_matmul_job* job);
-int pto_matmul_avx512_pairs_pages(const pto_matmul_job* job);
-}
+extern "C" int64_t pto_matmul_avx512_tiles_bytes(const pto_matmul_job* job);
 
 namespace {
 
@@ -49,18 +38,20 @@ bool fits_packed(const pto_matmul_job& job) {
          (job.cols % 32 == 0 || end == job.packed_cols);
 }
 
-bool run_pages(const pto_matmul_job& job, int engine) {
+const pto::MatmulLoops& loops_of(int engine) {
   switch (engine) {
-    case PTO_MATMUL_AMX:
-      return false;
     case PTO_MATMUL_PORTABLE:
-      return pto_matmul_portable_pages(&job);
+      return pto::kMatmulPortable;
     case PTO_MATMUL_AVX2:
-      return pto_matmul_avx2_pages(&job);
+      return pto::kMatmulAvx2;
+    case PTO_MATMUL_AVX512:
+      return pto::kMatmulAvx512;
+    case PTO_MATMUL_AVX512_VNNI:
+      return pto::kMatmulQuads;
     case PTO_MATMUL_AVX512_BF16:
-      return pto_matmul_avx512_pairs_pages(&job);
+      return pto::kMatmulPairs;
     default:
-      return pto_matmul_avx512_pages(&job);
+      return pto::kMatmulTiles;
   }
 }
 
@@ -103,19 +94,11 @@ int32_t pto_matmul(const pto_matmul_job* job) {
   if (engine == PTO_MATMUL_BEST) return 1;
   if ((job->rows <= 0 && !job->packs) || job->cols <= 0) return 0;
   if (!fits_packed(*job)) return 2;
+  const pto::MatmulLoops& loops = loops_of(engine);
   if (job->b_pages && job->b_pages->runs.count > 0) {
-    if (run_pages(*job, engine)) return 0;
+    if (loops.run_pages(*job)) return 0;
     pto_copy_pages(job->b_pages);
   }
-  if (engine == PTO_MATMUL_PORTABLE)
-    pto_matmul_portable(job, 0);
-  else if (engine == PTO_MATMUL_AVX2)
-    pto_matmul_avx2(job, 0);
-  else if (engine == PTO_MATMUL_AVX512_BF16)
-    pto_matmul_avx512_pairs(job);
-  else if (engine == PTO_MATMUL_AMX)
-    pto_matmul_avx512_tiles(job);
-  else
-    pto_matmul_avx512(job, engine == PTO_MATMUL_AVX512_VNNI);
+  loops.run(*job);
   return 0;
 }

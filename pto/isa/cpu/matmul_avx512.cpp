@@ -30,22 +30,31 @@ uint64_t ticks() {
 }  // namespace
 }  // namespace pto::isa::matmul
 
+namespace pto {
+namespace {
+
+using namespace isa::matmul;
+
+bool run_pages_in_pairs(const pto_matmul_job& job) {
+  return job.a.type == PTO_MATMUL_BF16 && run_apart<Bf16Dot<HardwarePairs>>(job);
+}
+void run_on_tiles(const pto_matmul_job& job) {
+  if (job.a.type == PTO_MATMUL_F32)
+    run_split<HardwareTiles>(job);
+  else
+    run_tiles<HardwareTiles>(job);
+}
+
+}  // namespace
+
+constexpr MatmulLoops kMatmulAvx512 = kLoops;
+constexpr MatmulLoops kMatmulQuads = {[](const pto_matmul_job& job) { run(job, true); }, run_pages};
+constexpr MatmulLoops kMatmulPairs = {run_pairs<HardwarePairs>, run_pages_in_pairs};
+constexpr MatmulLoops kMatmulTiles = {run_on_tiles, [](const pto_matmul_job&) { return false; }};
+
+}  // namespace pto
+
 extern "C" {
-void pto_matmul_avx512(const pto_matmul_job* job, int quads) {
-  pto::isa::matmul::run(*job, quads != 0);
-}
-
-int pto_matmul_avx512_pages(const pto_matmul_job* job) { return pto::isa::matmul::run_pages(*job); }
-
-void pto_matmul_avx512_pairs(const pto_matmul_job* job) {
-  pto::isa::matmul::run_pairs<pto::isa::matmul::HardwarePairs>(*job);
-}
-
-int pto_matmul_avx512_pairs_pages(const pto_matmul_job* job) {
-  using Dot = pto::isa::matmul::Bf16Dot<pto::isa::matmul::HardwarePairs>;
-  return job->a.type == PTO_MATMUL_BF16 && pto::isa::matmul::run_apart<Dot>(*job);
-}
-
 // An instruction of pairs does twice the work: 1 times the ticks of one of floats on Zen 4, 4 times
 // on Sapphire Rapids. The least of some samples is that of a sample that nothing disturbed.
 int pto_matmul_avx512_pairs_are_fast() {
@@ -56,13 +65,6 @@ int pto_matmul_avx512_pairs_are_fast() {
     floats = one < floats ? one : floats, pairs = other < pairs ? other : pairs;
   }
   return pairs < floats + floats / 2;
-}
-
-void pto_matmul_avx512_tiles(const pto_matmul_job* job) {
-  if (job->a.type == PTO_MATMUL_F32)
-    pto::isa::matmul::run_split<pto::isa::matmul::HardwareTiles>(*job);
-  else
-    pto::isa::matmul::run_tiles<pto::isa::matmul::HardwareTiles>(*job);
 }
 
 int64_t pto_matmul_avx512_tiles_bytes(const pto_matmul_job* job) {

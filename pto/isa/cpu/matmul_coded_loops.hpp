@@ -34,7 +34,7 @@ class CodedProduct {
   static constexpr int kCapacity = kBlockRows * kDepth;  // units of a that are packed at once
 
  public:
-  // `left` packs rows of a into `units`, which has room for a block of them, as Panels has.
+  // `left` packs rows of a into `units`, which has room for a block of them, as BlockPanels has.
   CodedProduct(const pto_matmul_job& job, Pack left, int32_t* units, CodedPanel& panel)
       : job_(job),
         left_(left),
@@ -67,22 +67,19 @@ class CodedProduct {
     int k, count;
     int units() const { return quotient_up(count, kPerUnit); }
   };
-  struct Rows {
-    int begin, count;  // from row_ on
-  };
   int slivers() const { return quotient_up(rows_, kRows); }
-  Rows sliver(int number) const {
+  SliverRows sliver(int number) const {  // from row_ on
     const int begin = share(rows_, number, slivers());
     return {begin, share(rows_, number + 1, slivers()) - begin};
   }
-  int32_t* left_of(const Rows& rows) const {
+  int32_t* left_of(const SliverRows& rows) const {
     return units_ + int64_t{rows.begin} * (quotient_up(chunk_.units(), kGroup) * kGroup);
   }
   int groups() const { return quotient_up(chunk_.units(), group_); }
 
   void pack_left() const {
     for (int s = 0; s < slivers(); ++s) {
-      const Rows r = sliver(s);
+      const SliverRows r = sliver(s);
       int32_t* const to = left_of(r);
       left_(job_, to, {row_ + r.begin, r.count, r.count, chunk_.k, chunk_.units()});
       if constexpr (kIsPaired) {
@@ -99,7 +96,7 @@ class CodedProduct {
     __builtin_memcpy(units, &v, sizeof v);
   }
   // Sums up each group of rows: elements k + 2 i of runs of 16, the others, then these sums.
-  void sum_groups(const Rows& rows, const int32_t* units) const {
+  void sum_groups(const SliverRows& rows, const int32_t* units) const {
     using Part = Vec<uint32_t, kGroup>;
     using Sums = Vec<float, kGroup>;
     for (int r = 0; r < rows.count; ++r)
@@ -211,7 +208,7 @@ class CodedProduct {
     of.row_sums_row = groups(), of.sums_row = width;
     const int slivers = this->slivers();
     for (int s = 0; s < slivers; ++s) {
-      const Rows r = sliver(s);
+      const SliverRows r = sliver(s);
       of.a = left_of(r) + int64_t{unit} * r.count;
       of.row_sums = panel_.row_sums + r.begin * groups() + group;
       of.sums = panel_.sums + r.begin * width + j;

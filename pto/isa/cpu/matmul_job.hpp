@@ -70,6 +70,14 @@ typedef struct pto_matmul_matrix {
 
 enum { PTO_MATMUL_UNBOXED = 1 << 30 };
 
+// Returns a matrix without boxes. Static: each file compiles it with its own flags.
+static inline pto_matmul_matrix pto_matmul_plain(const void* data, int32_t type, int64_t row_stride,
+                                                 int64_t col_stride) {
+  const int32_t box = PTO_MATMUL_UNBOXED;
+  const pto_matmul_matrix m = {(void*)data, type, box, box, 0, 0, row_stride, col_stride};
+  return m;
+}
+
 // A b that is gathered from images while it is packed, so that a product is a convolution. Images
 // have channels of height x width pixels; those of a row lie together. Column p of b is place
 // `first` + p of the filter, counted along rows of results, then by rows, then by images. Element

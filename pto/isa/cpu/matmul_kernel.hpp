@@ -30,6 +30,11 @@ constexpr int kRows = 6, kVectors = 2;  // 12 of 16: 8 loads for 12 multiply-add
 constexpr int kRows = 4, kVectors = 2;
 #endif
 
+// A sliver: the rows of a that one panel of a holds.
+struct SliverRows {
+  int begin, count;
+};
+
 // The part of b that another tile reads soon, to be asked for meanwhile: with each unit one or two
 // lines, `step` bytes behind those before; those of the next group of units `group_step` farther.
 struct Soon {

@@ -28,7 +28,7 @@ constexpr int kFewCols = 256;          // of a b whose panels may read rows that
 constexpr int kSetUnits = 1 << 10;     // between units that share a set of the first cache
 constexpr int kFewSlivers = 2, kFewDepth = 128;  // they pass panels that the first cache has
 
-struct Panels {
+struct BlockPanels {
   int32_t left[kBlockRows * kDepth];
   int32_t right[kDepth * kBlockCols];
   int64_t beyond[kGroup];                       // whole groups of columns are written
@@ -48,7 +48,7 @@ class Product {
       : job_(job),
         left_(left),
         right_(right),
-        panels_(of_thread<Panels>()),
+        panels_(of_thread<BlockPanels>()),
         first_factor_(first_factor),
         packed_(static_cast<char*>(job.packed)),
         to_(job.c, job.rows, job.cols),
@@ -108,11 +108,8 @@ class Product {
     const int begin = (block.begin + first) * kLane, vectors = smaller(left, kVectors);
     return {begin, vectors, smaller(job_.cols - begin, vectors * kLane), first * kLane};
   }
-  // One panel of a; the rows are cut into parts as equal as possible, the higher ones first.
-  struct Rows {
-    int begin, count;
-  };
-  Rows rows(int sliver) const {
+  // The rows are cut into parts as equal as possible, the higher ones first.
+  SliverRows rows(int sliver) const {
     const int low = job_.rows / slivers_, higher = job_.rows % slivers_;
     return {sliver * low + smaller(sliver, higher), low + (sliver < higher)};
   }
@@ -145,7 +142,7 @@ class Product {
     for (int first = 0; first < slivers_; first += kBlockSlivers) {
       const int last = smaller(slivers_, first + kBlockSlivers);
       for (int s = first; s < last && !a_in_place_; ++s) {
-        const Rows r = rows(s);
+        const SliverRows r = rows(s);
         left_(job_, left_of(s), {r.begin, r.count, r.count, block.k, block.units});
       }
       for (int p = run_abreast(block, right, depth); p < panels; ++p) {
@@ -258,7 +255,7 @@ class Product {
   // returns how many.
   int run_tiles(const Block& block, Tiles tiles, const Columns& c, void* b,
                 const Soon& soon) const {
-    const Rows r = rows(tiles.sliver);
+    const SliverRows r = rows(tiles.sliver);
     const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
     const bool rounds = is_narrow_ && Dot::kPerUnit > 1 && !job_.bias.data;
     const bool is_whole =
@@ -277,7 +274,7 @@ class Product {
     return 1;
   }
 
-  Outputs narrow_outputs(const Rows& r, const Columns& c) const {
+  Outputs narrow_outputs(const SliverRows& r, const Columns& c) const {
     Outputs out = {};
     auto* const to = static_cast<uint16_t*>(job_.c.data) + r.begin * job_.c.row_stride + c.begin;
     for (int v = 0; v < c.vectors; ++v) out.to[v] = reinterpret_cast<char*>(to + v * kLane);
@@ -340,7 +337,7 @@ class Product {
   // Goes through a copy of whole vectors: at the edge, where the layout has none, and to round.
   void by_copy(Outputs& out, const Place* from, const Block& block, int sliver, const Columns& c,
                void* b) const {
-    const Rows r = rows(sliver);
+    const SliverRows r = rows(sliver);
     alignas(kLineBytes) Unit tile[kRows][kVectors * kLane];
     for (int i = 0; from && i < r.count; ++i) from->read(tile[i], r.begin + i, c.begin, c.count);
     for (int v = 0; v < c.vectors; ++v)
@@ -377,7 +374,7 @@ class Product {
 
   const pto_matmul_job& job_;
   const Pack left_, right_;
-  Panels& panels_;
+  BlockPanels& panels_;
   const int first_factor_;       // of the excess of b's columns; 0: there is none
   char* packed_;                 // the next block's; null: packed at each call
   char* packed_sums_ = nullptr;  // of the excess of all columns

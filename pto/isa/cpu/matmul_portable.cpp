@@ -2,10 +2,4 @@
 // The loops of TMATMUL for any x86-64 CPU.
 #include "pto/isa/cpu/matmul_types.hpp"
 
-extern "C" void pto_matmul_portable(const pto_matmul_job* job, int quads) {
-  pto::isa::matmul::run(*job, quads != 0);
-}
-
-extern "C" int pto_matmul_portable_pages(const pto_matmul_job* job) {
-  return pto::isa::matmul::run_pages(*job);
-}
+constexpr pto::MatmulLoops pto::kMatmulPortable = pto::isa::matmul::kLoops;

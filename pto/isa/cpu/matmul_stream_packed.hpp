@@ -84,9 +84,6 @@ class PackedStream {
     int first, last;
     int count() const { return last - first; }
   };
-  struct Rows {
-    int begin, count;
-  };
   // Rows of b from k on, and their units.
   struct Depth {
     int k, rows, units;
@@ -111,7 +108,7 @@ class PackedStream {
     return job_.c.type == PTO_MATMUL_F32 || job_.c.type == PTO_MATMUL_I32;
   }
   int slivers() const { return quotient_up(job_.rows, kHigh); }
-  Rows rows(int sliver) const {
+  SliverRows rows(int sliver) const {
     const int begin = share(job_.rows, sliver, slivers());
     return {begin, share(job_.rows, sliver + 1, slivers()) - begin};
   }
@@ -130,7 +127,7 @@ class PackedStream {
   int pack_left(int k, int depth) {
     const int units = quotient_up(smaller(depth, job_.depth - k), kPerUnit);
     for (int s = 0; s < slivers(); ++s) {
-      const Rows r = rows(s);
+      const SliverRows r = rows(s);
       left_(job_, a_ + r.begin * kUnits, {r.begin, r.count, r.count, k, units});
     }
     return units;
@@ -228,7 +225,7 @@ class PackedStream {
       const int panel = panels.first + p, at = (panel - block.first) * kPanelCols;
       const Right right = {right_at(depth.k, panel), b_row_, depth.rows};
       for (int s = 0; s < slivers(); ++s) {
-        const Rows r = rows(s);
+        const SliverRows r = rows(s);
         char* const sums = place.vector(r.begin, at);
         const int64_t row = place.rows.stride * 4;
         Sums of = {depth.k > 0 ? sums : nullptr, sums, row, row,
@@ -245,7 +242,7 @@ class PackedStream {
   int64_t output_row() const { return job_.c.row_stride * (is_narrow_ ? 2 : 4); }
 
   // Adds the products of some rows by a panel. The first ones, for which `right` is given, pack it.
-  void add(const Rows& r, char* panel, int units, const Sums& sums, const Right* right,
+  void add(const SliverRows& r, char* panel, int units, const Sums& sums, const Right* right,
            Requests& asked) {
     switch (r.count) {
       case 1:
@@ -356,7 +353,7 @@ class PackedStream {
       for (int u = 0; u < units && !kFuses; ++u)
         pack_unit(b_ + u * kUnitBytes, {part + u * kPerUnit * kPanelCols, kPanelCols, kPerUnit});
       for (int s = 0; s < slivers(); ++s) {
-        const Rows r = rows(s);
+        const SliverRows r = rows(s);
         char* const at = sums + r.begin * kBytes;
         Requests none = {{nullptr, 0, 0}, {nullptr, 0, 0}};
         add(r, b_, units, {k > 0 ? at : nullptr, at, kBytes, kBytes, k + kDepth >= job_.depth},

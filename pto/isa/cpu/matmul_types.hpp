@@ -8,6 +8,7 @@
 //
 // Thread safety: any thread.
 #pragma once
+#include "pto/isa/cpu/loops.hpp"
 #include "pto/isa/cpu/matmul_apart.hpp"
 #include "pto/isa/cpu/matmul_coded_loops.hpp"
 #include "pto/isa/cpu/matmul_coded_rows.hpp"
@@ -38,7 +39,7 @@ template <class Dot, class Code>
 void run_coded(const pto_matmul_job& job, Pack left, Pack right_rows) {
   if (job.packs) return pack_words<Code>(job);
   if (CodedRows<Code>::fit(job)) return Product<Dot>(job, left, right_rows).run();
-  Panels& panels = of_thread<Panels>();
+  BlockPanels& panels = of_thread<BlockPanels>();
   static_assert(sizeof panels.right >= sizeof(CodedPanel));
   auto& panel = reinterpret_cast<CodedPanel&>(panels.right);
   CodedProduct<Dot, Code>(unpacked(job), left, panels.left, panel).run();
@@ -127,6 +128,9 @@ inline void run(const pto_matmul_job& job, bool quads) {
           .run();
   }
 }
+
+inline constexpr MatmulLoops kLoops = {[](const pto_matmul_job& job) { run(job, false); },
+                                       run_pages};
 
 }  // namespace matmul
 PTO_NAMESPACE_END

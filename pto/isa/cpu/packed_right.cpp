@@ -79,14 +79,8 @@ class Packing {
         rest /= x_.sizes[axis];
       }
     pto_matmul_job job = job_of(packed_);
-    job.b = {static_cast<char*>(x_.data) + place * (x_.type_bits / 8),
-             job.b.type,
-             PTO_MATMUL_UNBOXED,
-             PTO_MATMUL_UNBOXED,
-             0,
-             0,
-             x_.strides[packed_.depth_axis],
-             x_.strides[packed_.col_axis]};
+    job.b = pto_matmul_plain(static_cast<char*>(x_.data) + place * (x_.type_bits / 8), job.b.type,
+                             x_.strides[packed_.depth_axis], x_.strides[packed_.col_axis]);
     set_strip(&job, static_cast<char*>(packed_.data) + matrix * packed_.matrix_bytes, cols_, kStrip,
               col);
     job.cols = static_cast<int32_t>(cols_ - col < kPart ? cols_ - col : kPart);

@@ -46,10 +46,6 @@ class Elements {
   T* const data_;
 };
 
-pto_matmul_matrix matrix(void* data, int type, int64_t row_stride, int64_t col_stride) {
-  return {data, type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, row_stride, col_stride};
-}
-
 class Batches {
  public:
   // `soon`: what comes next, or null; `is_asked`: b was that. `where`: the user's line.
@@ -110,7 +106,7 @@ class Batches {
     return moved;
   }
   static pto_matmul_matrix plain(const pto_tensor& x) {
-    return matrix(x.data, matmul_type(x), x.strides[x.rank - 2], x.strides[x.rank - 1]);
+    return pto_matmul_plain(x.data, matmul_type(x), x.strides[x.rank - 2], x.strides[x.rank - 1]);
   }
 
   // Multiplies a part, from strip to strip where b is packed.
@@ -172,8 +168,8 @@ class Batches {
     if (!is_read) {
       widen(a, part.rows, depth_, left.data());
       widen(b, depth_, part.cols, right.data());
-      job.a = matrix(left.data(), sums, depth_, 1);
-      job.b = matrix(right.data(), sums, part.cols, 1);
+      job.a = pto_matmul_plain(left.data(), sums, depth_, 1);
+      job.b = pto_matmul_plain(right.data(), sums, part.cols, 1);
     }
     const bool rounds = is_read && job.c.col_stride == 1 && job.c.type == job.a.type &&
                         depth_ <= pto_matmul_narrow_depth(&job);
@@ -200,7 +196,7 @@ class Batches {
     return other;
   }
   static pto_matmul_matrix turned(const pto_matmul_matrix& m) {
-    return matrix(m.data, m.type, m.col_stride, m.row_stride);
+    return pto_matmul_plain(m.data, m.type, m.col_stride, m.row_stride);
   }
 
   template <class Sum>
@@ -223,7 +219,7 @@ class Batches {
         job.a = moved(a, item, row, 0);
         job.b = moved(b, item, 0, col);
         if (job.packed) job.packed_first = packed_first + static_cast<int>(col);
-        job.c = matrix(memory.data(), sums, job.cols, 1);
+        job.c = pto_matmul_plain(memory.data(), sums, job.cols, 1);
         if (const int32_t code = pto_matmul(&job)) return code;
         narrow(c, row, col, job.rows, job.cols, memory.data());
       }

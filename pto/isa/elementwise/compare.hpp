@@ -58,7 +58,7 @@ struct ComparisonBy {
   }
 };
 
-// Writes the bits of f(a, b) for Rows or Everywhere.
+// Writes the bits of f(a, b) for TileRows or Everywhere.
 template <class F, class D, class A, class B>
 PTO_INLINE void compare_packed(F f, D& mask, int rows, int cols, A a, B b) {
   using T = typename A::T;
@@ -81,13 +81,13 @@ PTO_INLINE void compare_packed(F f, D& mask, int rows, int cols, A a, B b) {
   });
 }
 
-// Computes d = bit ? a : b for Rows or Everywhere, by the bits of `mask` as one stream, or anew in
-// every row.
+// Computes d = bit ? a : b for TileRows or Everywhere, by the bits of `mask` as one stream, or anew
+// in every row.
 template <bool PerRow, class D, class M, class A, class B>
 PTO_INLINE void select_packed(D& d, const M& mask, A a, B b) {
   constexpr int N = kVectorBytes / int(sizeof(typename A::T)), kRest = N < 32 ? N : 32;
   const int cols = d.GetValidCol();
-  const Rows<D> to(d);
+  const TileRows<D> to(d);
   BitStream<M> bits(mask);
   for (int r = 0; r < d.GetValidRow(); ++r) {
     if (PerRow) bits = BitStream<M>(mask, r);
@@ -122,7 +122,8 @@ PTO_INLINE void compare_tiles(F f, D& d, const A& a, const B& b) {
     map([f](auto x, auto y) { return lanes::convert<int32_t>(f(x, y)); }, d, a, b);
   } else {
     static_assert(check_rows<A, B>() && check_columns<A, B>());
-    compare_packed(f, d, a.GetValidRow(), a.GetValidCol(), Rows<const A>(a), Rows<const B>(b));
+    compare_packed(f, d, a.GetValidRow(), a.GetValidCol(), TileRows<const A>(a),
+                   TileRows<const B>(b));
   }
 }
 
@@ -134,7 +135,7 @@ PTO_INLINE void compare_scalar(F f, D& d, const A& a, typename A::DType scalar) 
     map([f, s](auto x) { return lanes::convert<int32_t>(f(x, lanes::splat<decltype(x)>(s))); }, d,
         a);
   } else {
-    const Rows<const A> from(a);
+    const TileRows<const A> from(a);
     const Everywhere<typename A::DType> value(scalar);
     const int rows = a.GetValidRow(), cols = a.GetValidCol();
     MaskBytes<A::Rows, (A::Cols + 7) / 8> bytes;
@@ -190,7 +191,8 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X
     static_assert(check_elementwise<D, M>());
     map([](auto m, auto x, auto y) { return detail::choose(m, x, y); }, d, mask, a, b);
   } else {
-    detail::select_packed<false>(d, mask, detail::Rows<const A>(a), detail::Rows<const B>(b));
+    detail::select_packed<false>(d, mask, detail::TileRows<const A>(a),
+                                 detail::TileRows<const B>(b));
   }
   return {};
 }
@@ -218,7 +220,7 @@ PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typena
         a);
   } else {
     static_assert(check_rows<D, M>());
-    detail::select_packed<true>(d, mask, detail::Rows<const A>(a),
+    detail::select_packed<true>(d, mask, detail::TileRows<const A>(a),
                                 detail::Everywhere<typename D::DType>(scalar));
   }
   return {};

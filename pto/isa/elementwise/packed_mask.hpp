@@ -78,10 +78,10 @@ PTO_INLINE void pour(D& mask, const MaskBytes<R, C>& from) {
 // Reads the elements of a tile of any layout, by rows, as bits. It keeps the tile's address, which
 // stores of bytes would make the compiler read again.
 template <class S>
-class Rows {
+class TileRows {
  public:
   using T = typename S::DType;
-  explicit PTO_INLINE Rows(S& s) : data_(s.data()) {}
+  explicit PTO_INLINE TileRows(S& s) : data_(s.data()) {}
 
   // Reads n columns (at most N) of row r from c on; lanes beyond are 0.
   template <int N>

@@ -99,7 +99,7 @@ PTO_INLINE void encode(uint8_t* to, Vec<float, N> x, int n) {
 
 // Rows of numbers at s, and rows of codes at d, `pitch` bytes apart.
 template <class S>
-struct Rows {
+struct QuantizedRows {
   const S* s;
   uint8_t* d;
   int stride, pitch, rows, columns;
@@ -121,7 +121,7 @@ struct Groups {
 };
 
 template <QuantType Type, QuantScaleAlg Alg, class S, class G>
-inline void along_rows(const Rows<S>& t, const G& groups) {
+inline void along_rows(const QuantizedRows<S>& t, const G& groups) {
   constexpr int N = kLanes<float>;
   using V = Vec<float, N>;
   int at = 0;
@@ -152,7 +152,7 @@ inline void along_rows(const Rows<S>& t, const G& groups) {
 }
 
 template <QuantType Type, QuantScaleAlg Alg, bool Interleave, class S, class G>
-inline void along_columns(const Rows<S>& t, const G& groups) {
+inline void along_columns(const QuantizedRows<S>& t, const G& groups) {
   constexpr int N = kLanes<float>;
   using V = Vec<float, N>;
   using U = Vec<uint32_t, N>;
@@ -216,7 +216,7 @@ PTO_INLINE void mx(D& d, const S& s, E& exponents, M& most, Sc& scaling) {
                 "source; give their tiles as many elements");
   constexpr int kPitch = Type == QuantType::MXFP8 || 2 * D::Cols == S::Cols ? D::Cols : D::Cols / 2;
   const int rows = s.GetValidRow() < D::Rows ? s.GetValidRow() : D::Rows;
-  const Rows<typename S::DType> t = {
+  const QuantizedRows<typename S::DType> t = {
       s.data(), reinterpret_cast<uint8_t*>(d.data()), S::Cols, kPitch, rows, s.GetValidCol()};
   const int line = Axis == 1 ? (s.GetValidCol() + kGroup - 1) / kGroup : s.GetValidCol();
   const Groups<typename M::DType, typename Sc::DType> groups = {

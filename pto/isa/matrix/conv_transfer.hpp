@@ -22,7 +22,7 @@ namespace moves {
 // Sees a view of memory and a dense tile as rows of elements. `outer` counts the view's first
 // dimension, whose step the tile may not share.
 struct ConvRows {
-  Axis view_row, view_col, tile_row, tile_col;
+  CopyAxis view_row, view_col, tile_row, tile_col;
   int64_t rows, cols, outer, view_step, tile_step;
 
   template <class G, class C>
@@ -150,15 +150,15 @@ constexpr bool kIsFractal = C::layout == Layout::FRACTAL_Z || C::layout == Layou
 template <int B>
 PTO_INLINE void copy_images(char* d, const Image& to, const char* s, const Image& from) {
   const auto channels_of = [](const Image& m) {
-    Axis axis;
+    CopyAxis axis;
     axis.add(m.c0, m.c0_step * B);
     if (m.channels > m.c0) axis.add(m.channels / m.c0, m.c1_step * B);
     return axis;
   };
-  Axis d_row, s_row;
+  CopyAxis d_row, s_row;
   d_row.add(kEndless, to.pixel_step * B);
   s_row.add(kEndless, from.pixel_step * B);
-  const Axis d_col = channels_of(to), s_col = channels_of(from);
+  const CopyAxis d_col = channels_of(to), s_col = channels_of(from);
   const int64_t channels = least(to.channels, from.channels),
                 pixels = least(to.pixels, from.pixels);
   for (int64_t g = 0; g < least(to.groups, from.groups); ++g)
@@ -223,7 +223,7 @@ PTO_INLINE RecordEvent TEXTRACT(D& d, const ConvTile<L, T, N, O, S>& filter, int
                 "TEXTRACT: the filter must be FRACTAL_Z and have elements of the tile's size; "
                 "bring it there with TTRANS");
   const int64_t c0 = filter.GetShape(3), n = filter.GetShape(1) * filter.GetShape(2);
-  Axis row, col;
+  CopyAxis row, col;
   row.add(c0, B).add(filter.GetShape(0), n * c0 * B);
   col.add(n, c0 * B);
   Window w{0, 0, r, c, d.GetValidRow(), d.GetValidCol()};

@@ -63,8 +63,8 @@ constexpr int kPieceRows = 16, kPieceCols = 128;
 // A dense buffer of kPieceRows x kPieceCols elements.
 template <class T>
 struct Piece {
-  static constexpr Axis kRow = Axis().add(kPieceRows, kPieceCols* int(sizeof(T)));
-  static constexpr Axis kCol = Axis().add(kPieceCols, int(sizeof(T)));
+  static constexpr CopyAxis kRow = CopyAxis().add(kPieceRows, kPieceCols* int(sizeof(T)));
+  static constexpr CopyAxis kCol = CopyAxis().add(kPieceCols, int(sizeof(T)));
   alignas(64) T values[kPieceRows * kPieceCols];
   Piece() { __builtin_memset(static_cast<void*>(values), 0, sizeof(values)); }
   PTO_INLINE Matrix matrix() { return {bytes_of(values), &kRow, &kCol}; }

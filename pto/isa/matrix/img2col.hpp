@@ -59,7 +59,7 @@ struct Unfold {
   D& d;
   const C& image;
   int64_t c0, height, width, out_w;
-  Axis pixel, channel;
+  CopyAxis pixel, channel;
 
   PTO_INLINE Unfold(D& tile, const C& source) : d(tile), image(source) {
     c0 = image.GetShape(4);

@@ -159,7 +159,7 @@ PTO_INLINE pto_matmul_matrix matrix_of(const D& d) {
   void* const data = const_cast<typename D::DType*>(d.data());
   constexpr int type = kMatmulType<D>, box = D::InnerNumel;
   if constexpr (!D::isBoxedLayout)
-    return {data, type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, D::RowStride, D::ColStride};
+    return pto_matmul_plain(data, type, D::RowStride, D::ColStride);
   else
     return {data,
             type,

@@ -54,8 +54,8 @@ template <Layout Order>
 inline constexpr LayoutDims kLayoutDims = layout_dims(Order);
 
 template <class G>
-PTO_INLINE Axis axis_of(const G& g, const signed char* dims) {
-  Axis axis;
+PTO_INLINE CopyAxis axis_of(const G& g, const signed char* dims) {
+  CopyAxis axis;
   for (; *dims >= 0; ++dims)
     axis.add(g.GetShape(*dims), g.GetStride(*dims) * int64_t(sizeof(typename G::Element)));
   return axis;
@@ -81,7 +81,7 @@ PTO_INLINE const LayoutDims& dims_for(const G& g, const D& d) {
 // A view as the matrix that a tile of `cols` valid columns sees, and its share of the tile: `rows`
 // whole rows, and `rest` elements of one more.
 struct View {
-  Axis row, col;
+  CopyAxis row, col;
   char* base;
   int64_t rows, cols, rest = 0;
 

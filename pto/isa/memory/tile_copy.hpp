@@ -23,14 +23,14 @@ namespace moves {
 
 constexpr int64_t kEndless = INT64_MAX / 2;
 
-struct Axis {
+struct CopyAxis {
   int64_t size[4] = {};
   int64_t stride[4] = {};  // bytes
   int digits = 0;
 
-  constexpr Axis() = default;
+  constexpr CopyAxis() = default;
   // Adds the next digit outwards; merges one that continues the last.
-  constexpr PTO_INLINE Axis& add(int64_t count, int64_t bytes) {
+  constexpr PTO_INLINE CopyAxis& add(int64_t count, int64_t bytes) {
     if (digits > 0 && (count == 1 || size[digits - 1] * stride[digits - 1] == bytes)) {
       size[digits - 1] *= count;
     } else if (digits > 0 && size[digits - 1] == 1) {
@@ -53,18 +53,18 @@ struct Axis {
 // A layout and the element at which the rectangle starts.
 struct Matrix {
   char* base;
-  const Axis* row;
-  const Axis* col;
+  const CopyAxis* row;
+  const CopyAxis* col;
   int64_t row_start = 0, col_start = 0;
 };
 
 // Walks along an axis.
 struct Cursor {
-  const Axis* axis;
+  const CopyAxis* axis;
   int64_t digit[4] = {};
   int64_t offset = 0;
 
-  PTO_INLINE Cursor(const Axis* a, int64_t start) : axis(a) {
+  PTO_INLINE Cursor(const CopyAxis* a, int64_t start) : axis(a) {
     for (int i = 0; start > 0 && i < a->digits; ++i) {
       digit[i] = i + 1 < a->digits ? start % a->size[i] : start;
       offset += digit[i] * a->stride[i];
@@ -85,7 +85,7 @@ struct Cursor {
   }
   // Moves on by at most run() elements, or by whole pieces.
   PTO_INLINE void advance(int64_t n) {
-    const Axis& a = *axis;
+    const CopyAxis& a = *axis;
     digit[0] += n;
     offset += n * a.stride[0];
     for (int i = 0; i + 1 < a.digits && digit[i] >= a.size[i]; ++i) {
@@ -131,7 +131,7 @@ PTO_INLINE void copy_line(char* d, const char* s, int64_t bytes) {
 }
 
 // `count` panels of `lines` lines of `bytes` contiguous bytes.
-struct Panels {
+struct CopyPanels {
   char* d;
   const char* s;
   int64_t d_line, s_line;    // from line to line
@@ -141,7 +141,7 @@ struct Panels {
 
 // Copies eight lines of every panel before the next eight: both sides then use a cache line whole.
 template <int Bytes>
-PTO_INLINE void copy_narrow_panels(const Panels& p) {
+PTO_INLINE void copy_narrow_panels(const CopyPanels& p) {
   for (int64_t first = 0; first < p.lines; first += 8) {
     const int64_t n = p.lines - first < 8 ? p.lines - first : 8;
     char* d = p.d + first * p.d_line;
@@ -157,7 +157,7 @@ PTO_INLINE void copy_narrow_panels(const Panels& p) {
   }
 }
 
-__attribute__((noinline)) inline void copy_panels(const Panels& p, int64_t bytes) {
+__attribute__((noinline)) inline void copy_panels(const CopyPanels& p, int64_t bytes) {
   if (p.d_line == bytes && p.s_line == bytes && p.lines > 1) {
     for (int64_t k = 0; k < p.count; ++k)
       __builtin_memcpy(p.d + k * p.d_panel, p.s + k * p.s_panel, size_t(bytes * p.lines));
@@ -183,7 +183,7 @@ __attribute__((noinline)) inline void copy_panels(const Panels& p, int64_t bytes
 PTO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 template <int B>
-PTO_INLINE void copy_block(const Panels& p, int64_t d_step, int64_t s_step, int64_t length) {
+PTO_INLINE void copy_block(const CopyPanels& p, int64_t d_step, int64_t s_step, int64_t length) {
   if (d_step == B && s_step == B) {
     copy_panels(p, length * B);
   } else if (d_step == B && p.s_line == B) {
@@ -210,7 +210,9 @@ PTO_INLINE bool runs_along_rows(const Matrix& d, const Matrix& s) {
   return row && (!col || (s.row->stride[0] == B && s.col->stride[0] != B));
 }
 
-PTO_INLINE bool is_plain(const Axis& a, const Axis& b) { return a.digits == 1 && b.digits == 1; }
+PTO_INLINE bool is_plain(const CopyAxis& a, const CopyAxis& b) {
+  return a.digits == 1 && b.digits == 1;
+}
 PTO_INLINE char* start_of(const Matrix& m) {
   return m.base + m.row_start * m.row->stride[0] + m.col_start * m.col->stride[0];
 }
@@ -246,7 +248,7 @@ __attribute__((noinline)) void copy_pieces(const Matrix& d, const Matrix& s, int
       const int64_t length = least(left, least(d_col.run(), s_col.run()));
       char* const to = d.base + d_row.offset + d_col.offset;
       const char* const from = s.base + s_row.offset + s_col.offset;
-      Panels p{to, from, d_row.stride(), s_row.stride(), 0, 0, lines, 0};
+      CopyPanels p{to, from, d_row.stride(), s_row.stride(), 0, 0, lines, 0};
       p.count = least(left / length,
                       least(d_col.pieces(length, &p.d_panel), s_col.pieces(length, &p.s_panel)));
       copy_block<B>(p, d_col.stride(), s_col.stride(), length);
@@ -322,10 +324,10 @@ PTO_COPY_MATRIX(extern)
 template <class D>
 struct TileAxes {
   static constexpr int kBytes = int(sizeof(typename D::DType));
-  static constexpr Axis make(int inner, int boxes, int inner_stride, int box_stride) {
-    return Axis().add(inner, inner_stride * kBytes).add(boxes, int64_t(box_stride) * kBytes);
+  static constexpr CopyAxis make(int inner, int boxes, int inner_stride, int box_stride) {
+    return CopyAxis().add(inner, inner_stride * kBytes).add(boxes, int64_t(box_stride) * kBytes);
   }
-  static constexpr Axis row() {
+  static constexpr CopyAxis row() {
     return make(D::InnerRows, D::kBoxRows,
                 !D::isBoxedLayout    ? D::RowStride
                 : D::isInnerRowMajor ? D::InnerCols
@@ -334,7 +336,7 @@ struct TileAxes {
                 : D::isRowMajor   ? D::kBoxCols * D::InnerNumel
                                   : D::InnerNumel);
   }
-  static constexpr Axis col() {
+  static constexpr CopyAxis col() {
     return make(D::InnerCols, D::kBoxCols,
                 !D::isBoxedLayout    ? D::ColStride
                 : D::isInnerRowMajor ? 1
@@ -345,9 +347,9 @@ struct TileAxes {
   }
 };
 template <class D>
-inline constexpr Axis kRowAxis = TileAxes<D>::row();
+inline constexpr CopyAxis kRowAxis = TileAxes<D>::row();
 template <class D>
-inline constexpr Axis kColAxis = TileAxes<D>::col();
+inline constexpr CopyAxis kColAxis = TileAxes<D>::col();
 
 template <class T>
 PTO_INLINE char* bytes_of(T* p) {
@@ -369,7 +371,7 @@ PTO_INLINE void fill_matrix(D& d, int64_t row, int64_t col, int64_t rows, int64_
   if constexpr (kIsTwin<T>) value = T::FromRaw(uint8_t((value.RawData() & 15) * 17));
   alignas(64) T pattern[kCount];
   for (int i = 0; i < kCount; ++i) pattern[i] = value;
-  Axis along, across;
+  CopyAxis along, across;
   along.add(kCount, sizeof(T)).add(kEndless / kCount, 0);
   across.add(kEndless, 0);
   constexpr bool kAlongRows = kColAxis<D>.stride[0] != int64_t(sizeof(T));

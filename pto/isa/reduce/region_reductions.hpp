@@ -3,7 +3,7 @@
 // blocks of sums.
 //
 //     Accumulator<sum_of, float, kStep> a;
-//     TileSums<float, kTail> blocks;
+//     RegionSums<float, kTail> blocks;
 //     for_each_tile<kStep>(n, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {
 //       auto v = load<float>(w, x + j);
 //       a.add(w, v);
@@ -82,12 +82,12 @@ PTO_REGION_REDUCTION(amin, TMIN, TROWMIN, kHighest, true, lanes::min_or_second(a
 // Sums that run down the columns of a tile. Its elements are copied a vector at a time: a tile that
 // is copied as a whole, or named out of line, does not stay in registers.
 template <class T, int W>
-class TileSums {
+class RegionSums {
   static constexpr int kLane = kLanes<T>, kVectors = W / kLane;
 
  public:
-  TileSums() = default;
-  explicit PTO_INLINE TileSums(const MicroTile<T, W>&) {}
+  RegionSums() = default;
+  explicit PTO_INLINE RegionSums(const MicroTile<T, W>&) {}
   PTO_INLINE void close(MicroTile<T, W>& open) {
     detail::copy_unrolled<kLane, kVectors>(copy_, open.data());
     sums_.add(copy_);
@@ -141,12 +141,12 @@ class Accumulator {
     TMUL(product, a, b);
     add(w, product);
   }
-  PTO_INLINE void close(TileSums<T, kTail>& sums) {
+  PTO_INLINE void close(RegionSums<T, kTail>& sums) {
     auto block = folded();
     sums.close(block);
     *this = Accumulator();
   }
-  PTO_INLINE T value(TileSums<T, kTail>& sums) {
+  PTO_INLINE T value(RegionSums<T, kTail>& sums) {
     auto all = folded();
     sums.add_all_to(all);
     return Reduction::template row<T>(all);

@@ -48,12 +48,12 @@ isa::bfloat16_t sum(isa::bfloat16_t a, isa::bfloat16_t b) {
 template <class T>
 int32_t add(const pto_args* args) {
   const KernelArguments in(args);
-  if (const char* problem = wrong_types<T>(in, 3)) return in.fail(problem);
+  if (const int32_t code = check_types<T>(in, 3)) return code;
   const pto_tensor& out = in.tensor(2);
   int64_t x_strides[PTO_MAX_RANK] = {}, y_strides[PTO_MAX_RANK] = {};
   if (out.rank > PTO_MAX_RANK || !broadcast(in.tensor(0), out, x_strides) ||
       !broadcast(in.tensor(1), out, y_strides)) {
-    return in.fail(kWrongSizes);
+    return refuse_sizes(in);
   }
   const int last = out.rank - 1;
   const int64_t row = out.rank == 0 ? 1 : out.sizes[last];

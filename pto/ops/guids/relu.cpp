@@ -23,8 +23,8 @@ using Wide = std::conditional_t<(sizeof(T) <= 4 && !std::is_integral_v<T>), floa
 template <class T>
 int32_t relu(const pto_args* args) {
   const KernelArguments in(args);
-  if (const char* problem = wrong_types<T>(in, 2)) return in.fail(problem);
-  if (!has_sizes_of(in.tensor(0), in.tensor(1))) return in.fail(kWrongSizes);
+  if (const int32_t code = check_types<T>(in, 2)) return code;
+  if (!has_sizes_of(in.tensor(0), in.tensor(1))) return refuse_sizes(in);
   float threshold = 0;
   if (args->params_bytes >= static_cast<int64_t>(sizeof threshold)) {
     std::memcpy(&threshold, args->params, sizeof threshold);
@@ -42,9 +42,9 @@ int32_t relu(const pto_args* args) {
 template <class T>
 int32_t relu_backward(const pto_args* args) {
   const KernelArguments in(args);
-  if (const char* problem = wrong_types<T>(in, 3)) return in.fail(problem);
+  if (const int32_t code = check_types<T>(in, 3)) return code;
   if (!has_sizes_of(in.tensor(0), in.tensor(1)) || !has_sizes_of(in.tensor(0), in.tensor(2))) {
-    return in.fail(kWrongSizes);
+    return refuse_sizes(in);
   }
   const auto threshold = static_cast<Wide<T>>(args->n_scalars > 0 ? in.real(0) : 0);
   const T *d_out = in.data<const T>(0), *x = in.data<const T>(1);

@@ -37,18 +37,16 @@ struct TopKKernel {
     const KernelArguments in(args);
     if (in.tensors() != 3 || !has_type<T>(in.tensor(0)) || !has_type<T>(in.tensor(1)) ||
         !has_type<I>(in.tensor(2)) || args->params_bytes < static_cast<int64_t>(sizeof(TopK))) {
-      return in.fail(
-          "it takes one tensor and gives two: values of its type, and indices\n"
-          "  why: the indices are int64 or int32; k and the axis stand in params\n"
-          "  fix: describe those outputs, and fill synBeamParams");
+      return refuse(in, "it takes one tensor and gives two: values of its type, and indices",
+                    "the indices are int64 or int32; k and the axis stand in params",
+                    "describe those outputs, and fill synBeamParams");
     }
     TopK wanted;
     std::memcpy(&wanted, args->params, sizeof wanted);
     const pto_tensor& x = in.tensor(0);
     if (wanted.axis >= static_cast<uint32_t>(x.rank)) {
-      return in.fail(
-          "the axis is not one of the tensor's\n"
-          "  why: axes count from the innermost one, 0\n  fix: pass rank - 1 - axis");
+      return refuse(in, "the axis is not one of the tensor's",
+                    "axes count from the innermost one, 0", "pass rank - 1 - axis");
     }
     const int32_t axis = x.rank - 1 - static_cast<int32_t>(wanted.axis);
     Lines lines{x.sizes[axis], 1, 1};
@@ -58,15 +56,13 @@ struct TopKKernel {
     const int64_t k = wanted.k;
     if (k > lines.length || in.tensor(1).rank != x.rank || in.tensor(1).sizes[axis] != k ||
         elements(in.tensor(1)) != lines.count * k || !has_sizes_of(in.tensor(1), in.tensor(2))) {
-      return in.fail(
-          "k or the sizes of its outputs do not fit the tensor\n"
-          "  why: k is at most the size of the axis, and the outputs have k in its place\n"
-          "  fix: pass a smaller k, or correct the shape callback");
+      return refuse(in, "k or the sizes of its outputs do not fit the tensor",
+                    "k is at most the size of the axis, and the outputs have k in its place",
+                    "pass a smaller k, or correct the shape callback");
     }
     if (static_cast<I>(lines.length) < lines.length) {
-      return in.fail(
-          "the indices are int32, and the axis has more elements than they count\n"
-          "  why: int32 counts to 2147483647\n  fix: describe the indices as int64");
+      return refuse(in, "the indices are int32, and the axis has more elements than they count",
+                    "int32 counts to 2147483647", "describe the indices as int64");
     }
     return select(in, lines, k, wanted.smallest != 0);
   }

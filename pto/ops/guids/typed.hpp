@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// wrong_types(): the first check of a kernel that anybody may call by its guid: the number of
+// check_types(): the first check of a kernel that anybody may call by its guid: the number of
 // tensors, their types, and equal sizes of those that must agree.
 //
-//     if (const char* problem = wrong_types<T>(in, 2, 1)) return in.fail(problem);
+//     if (const int32_t code = check_types<T>(in, 2)) return code;
 //
 // Thread safety: pure functions.
 #pragma once
 
+#include "pto/base/error_message.hpp"
 #include "pto/isa/kernel/launch.hpp"
 #include "pto/operators/kernel_arguments.hpp"
 
@@ -30,27 +31,34 @@ inline int64_t elements(const pto_tensor& tensor) {
   return count;
 }
 
-// Returns null, or why these are not `tensors` tensors of T, all given.
+// Fails the kernel.
+inline int32_t refuse(const KernelArguments& in, const char* what, const char* why,
+                      const char* fix) {
+  return in.fail(error_message(what, why, fix).c_str());
+}
+
+// Fails the kernel where these are not `tensors` tensors of T, all given; else returns 0.
 template <class T>
-const char* wrong_types(const KernelArguments& in, int tensors) {
+int32_t check_types(const KernelArguments& in, int tensors) {
   if (in.tensors() != tensors) {
-    return "it did not get as many tensors as it has\n  why: the inputs come first, then the "
-           "outputs\n"
-           "  fix: describe those inputs and outputs that the kernel has";
+    return refuse(in, "it did not get as many tensors as it has",
+                  "the inputs come first, then the outputs",
+                  "describe those inputs and outputs that the kernel has");
   }
   for (int i = 0; i < tensors; ++i) {
     if (in.is_absent(i) || !has_type<T>(in.tensor(i))) {
-      return "a tensor is absent or has another element type than the kernel's\n"
-             "  why: the name of the kernel says its type\n"
-             "  fix: name the kernel without its type, or give the output that type";
+      return refuse(in, "a tensor is absent or has another element type than the kernel's",
+                    "the name of the kernel says its type",
+                    "name the kernel without its type, or give the output that type");
     }
   }
-  return nullptr;
+  return 0;
 }
 
-inline constexpr const char* kWrongSizes =
-    "the sizes of its tensors do not fit each other\n  why: the kernel computes the sizes of its "
-    "outputs from those of its inputs\n"
-    "  fix: correct the shape callback of the output";
+inline int32_t refuse_sizes(const KernelArguments& in) {
+  return refuse(in, "the sizes of its tensors do not fit each other",
+                "the kernel computes the sizes of its outputs from those of its inputs",
+                "correct the shape callback of the output");
+}
 
 }  // namespace pto::guids

@@ -2,12 +2,12 @@
 #include "pto/tasks/cores/abandon.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <system_error>
 #include <thread>
 
+#include "pto/base/blocked_signals.hpp"
 #include "pto/tasks/cores/run_state.hpp"
 
 namespace pto {
@@ -65,22 +65,17 @@ class BoundedRun final : public TaskRun {
 };
 
 std::thread start_driver(std::function<void()> drive) {
-  sigset_t all, before;  // only the program's own threads handle signals
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread;
   try {
-    thread = std::thread(std::move(drive));
+    const BlockedSignals blocked;
+    std::thread thread(std::move(drive));
     pthread_setname_np(thread.native_handle(), "pto-run");
+    return thread;
   } catch (const std::system_error& error) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     fail({std::string("no thread for a run with a deadline: ") + error.what(),
           "such a run has one of its own, so that its caller can leave it",
           "run it without a deadline, or end other threads"},
          ErrorKind::Runtime);
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 RunWatch::Clock::duration seconds(double count) {

@@ -16,13 +16,12 @@ namespace {
 
 // Splits a text that came back through the orchestration into what, why and fix.
 ErrorText raised_text(const std::string& text) {
-  const size_t why = text.find("\n  why: "), fix = text.find("\n  fix: ");
-  if (why == std::string::npos || fix == std::string::npos || fix < why)
-    return {"the orchestration raised: " + text,
-            "tasks that were submitted before have ended, no other task has begun",
-            "mend the orchestration; the runtime can be used again"};
-  return {"the orchestration raised: " + text.substr(0, why), text.substr(why + 8, fix - why - 8),
-          text.substr(fix + 8)};
+  const ErrorText plain = {text,
+                           "tasks that were submitted before have ended, no other task has begun",
+                           "mend the orchestration; the runtime can be used again"};
+  ErrorText raised = read_error_message(text).value_or(plain);
+  raised.what = "the orchestration raised: " + raised.what;
+  return raised;
 }
 
 void check_given(const void* pointer, const char* what) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pto/abi/runtime_api.h"
+#include "pto/base/error_message.hpp"
 #include "pto/base/size_arithmetic.hpp"
 
 namespace pto {
@@ -147,7 +148,7 @@ class View {
     view_.strides[k] = view.strides[k];
   }
   static void refuse(const std::string& what, const std::string& why, const char* fix) {
-    throw std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix);
+    throw std::runtime_error(error_message(what, why, fix));
   }
   // Returns 0 where a size is 0, and -1 where the product leaves 64 bits.
   static int64_t product(const int64_t* sizes, size_t rank) {

@@ -15,12 +15,13 @@
 #include <string>
 
 #include "pto/abi/aten.h"
+#include "pto/base/error_message.hpp"
 
 namespace pto::torch_adapter {
 
 struct Refused : std::runtime_error {
   Refused(const std::string& what, const std::string& why, const std::string& fix)
-      : std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix) {}
+      : std::runtime_error(error_message(what, why, fix)) {}
 };
 
 // Returns the value as an argument of its type. Throws Refused for a value of another kind.

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "pto/base/error_message.hpp"
+
 namespace pto::torch_npu {
 namespace {
 
@@ -27,8 +29,9 @@ at::Tensor make(c10::Storage storage, c10::DispatchKey backend, const at::Tensor
 
 [[noreturn]] void refuse(const at::Tensor& tensor) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      false, "npu: a tensor of layout ", tensor.layout(), " on ", tensor.device(),
-      "\n  why: tensors of npu devices are dense\n  fix: use it on the cpu, or call to_dense()");
+      false,
+      error_message(c10::str("npu: a tensor of layout ", tensor.layout(), " on ", tensor.device()),
+                    "tensors of npu devices are dense", "use it on the cpu, or call to_dense()"));
 }
 
 c10::Storage cpu_storage(const at::Tensor& tensor) {
@@ -56,10 +59,11 @@ void check_memory(const at::Tensor& tensor) {
   const auto held = static_cast<int64_t>(tensor.storage().nbytes());
   if (tensor.numel() == 0) return;
   const int64_t needed = reach(tensor) * static_cast<int64_t>(tensor.itemsize());
-  TORCH_CHECK(needed <= held, "npu: a tensor of sizes ", tensor.sizes(), " needs ", needed,
-              " bytes of a storage that has ", held,
-              "\n  why: the storage was resized, and the tensor was not\n"
-              "  fix: resize the storage back before the tensor is used");
+  TORCH_CHECK(needed <= held,
+              error_message(c10::str("npu: a tensor of sizes ", tensor.sizes(), " needs ", needed,
+                                     " bytes of a storage that has ", held),
+                            "the storage was resized, and the tensor was not",
+                            "resize the storage back before the tensor is used"));
 }
 
 at::Tensor alias_of(const at::Tensor& tensor) {

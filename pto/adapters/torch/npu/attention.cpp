@@ -87,8 +87,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
     const Tensor&, optional<double> scale) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !wanted[3],
-      "npu: the gradient of an attention mask was asked for\n  why: the fused kernel has "
-      "none\n  fix: use torch.nn.attention.sdpa_kernel(MATH)");
+      error_message("npu: the gradient of an attention mask was asked for",
+                    "the fused kernel has none", "use torch.nn.attention.sdpa_kernel(MATH)"));
   const int device = query.device().index();
   current_stream(device).wait();
   const at::AutoDispatchBelowADInplaceOrView below;

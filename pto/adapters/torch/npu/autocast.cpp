@@ -4,6 +4,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "pto/adapters/torch/npu/registration.hpp"
+#include "pto/base/error_message.hpp"
 
 namespace pto::torch_npu {
 namespace {
@@ -13,9 +14,10 @@ using namespace at;  // PyTorch's table names its types so
 Tensor binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
   TORCH_CHECK(
       false,
-      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast\n"
-      "  why: they take probabilities, which low precision rounds to 0 and 1\n"
-      "  fix: use binary_cross_entropy_with_logits, or compute the loss outside autocast");
+      error_message(
+          "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast",
+          "they take probabilities, which low precision rounds to 0 and 1",
+          "use binary_cross_entropy_with_logits, or compute the loss outside autocast"));
 }
 
 }  // namespace

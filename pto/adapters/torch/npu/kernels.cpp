@@ -42,13 +42,14 @@ class Current {
 };
 
 void check_options(optional<c10::Layout> layout, optional<bool> pin_memory) {
-  TORCH_CHECK(!pin_memory.value_or(false),
-              "npu: pin_memory was asked for\n  why: only tensors of the cpu can be pinned\n"
-              "  fix: leave it out, or pin a tensor of the cpu and copy it");
-  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided,
-                              "npu: a tensor of layout ", *layout,
-                              " was asked for\n  why: tensors of npu devices are dense\n"
-                              "  fix: make it on the cpu");
+  TORCH_CHECK(
+      !pin_memory.value_or(false),
+      error_message("npu: pin_memory was asked for", "only tensors of the cpu can be pinned",
+                    "leave it out, or pin a tensor of the cpu and copy it"));
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      layout.value_or(c10::kStrided) == c10::kStrided,
+      error_message(c10::str("npu: a tensor of layout ", *layout, " was asked for"),
+                    "tensors of npu devices are dense", "make it on the cpu"));
 }
 
 void run_copy(const Tensor* t) {
@@ -84,8 +85,8 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   if (self.is_same(source)) return self;
   TORCH_CHECK_NOT_IMPLEMENTED(
       (is_npu(self) || self.device().is_cpu()) && (is_npu(source) || source.device().is_cpu()),
-      "npu: a copy from ", source.device(), " to ", self.device(),
-      "\n  why: copies go between npu devices and the cpu\n  fix: go through the cpu: x.cpu()");
+      error_message(c10::str("npu: a copy from ", source.device(), " to ", self.device()),
+                    "copies go between npu devices and the cpu", "go through the cpu: x.cpu()"));
   const bool is_inside = is_npu(self) && is_npu(source) && self.device() == source.device();
   const int device = is_npu(self) ? self.device().index() : source.device().index();
   const Tensor& host = is_npu(self) ? source : self;

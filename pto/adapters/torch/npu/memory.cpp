@@ -61,10 +61,12 @@ size_t page_bytes(size_t bytes) {
 [[noreturn]] void refuse_memory(int device, size_t bytes) {
   counters_of(device).failures.fetch_add(1, std::memory_order_relaxed);
   const std::string name = "npu:" + std::to_string(device);
-  TORCH_CHECK_WITH(OutOfMemoryError, false, name, ": no memory for ", bytes, " bytes; ",
-                   counters_of(device).bytes.load(), " bytes are in use on this device\n",
-                   "  why: its memory is the host's, and the host has no such block\n",
-                   "  fix: use smaller tensors, or free some");
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false,
+      error_message(c10::str(name, ": no memory for ", bytes, " bytes; ",
+                             counters_of(device).bytes.load(), " bytes are in use on this device"),
+                    "its memory is the host's, and the host has no such block",
+                    "use smaller tensors, or free some"));
 }
 
 void release(Block* block) {
@@ -172,9 +174,10 @@ class PinnedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     void* data = pto_malloc(bytes);
-    TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, "no memory for ", bytes,
-                     " bytes of pinned host memory\n  why: the host has no such block\n  fix: pin "
-                     "smaller tensors, or free some");
+    TORCH_CHECK_WITH(
+        OutOfMemoryError, data != nullptr,
+        error_message(c10::str("no memory for ", bytes, " bytes of pinned host memory"),
+                      "the host has no such block", "pin smaller tensors, or free some"));
     const std::unique_lock lock(pinned_ranges().mutex);
     pinned_ranges().bytes[reinterpret_cast<uintptr_t>(data)] = bytes;
     return {data, data, &release_pinned, c10::Device(c10::kCPU)};
@@ -251,8 +254,8 @@ c10::DataPtr share_at(const void* pointer) {
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(),
-              "npu: this storage cannot be resized\n  why: its memory belongs "
-              "to somebody else\n  fix: clone the tensor first");
+              error_message("npu: this storage cannot be resized",
+                            "its memory belongs to somebody else", "clone the tensor first"));
   const int device = storage.device().index();
   current_stream(device).wait();
   c10::StorageImpl* const resized = storage.unsafeGetStorageImpl();

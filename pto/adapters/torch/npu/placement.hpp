@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "pto/adapters/torch/npu/memory.hpp"
+#include "pto/base/error_message.hpp"
 #include "pto/device/npu/stream.hpp"
 
 namespace pto::torch_npu {
@@ -21,9 +22,11 @@ namespace pto::torch_npu {
 // Returns the number of an existing device; the current one for -1.
 inline int existing_device(int index) {
   const int device = index < 0 ? current_device() : index;
-  TORCH_CHECK(device < device_count(), "npu:", device, " does not exist\n  why: there are ",
-              device_count(), " npu devices, npu:0 to npu:", device_count() - 1,
-              "\n  fix: use one of them, or set PTO_NPU_DEVICES before the start");
+  TORCH_CHECK(device < device_count(),
+              error_message(c10::str("npu:", device, " does not exist"),
+                            c10::str("there are ", device_count(),
+                                     " npu devices, npu:0 to npu:", device_count() - 1),
+                            "use one of them, or set PTO_NPU_DEVICES before the start"));
   return device;
 }
 
@@ -56,9 +59,11 @@ class Placement {
                                   ? c10::Device(c10::kCPU)
                                   : c10::Device(kNpu, static_cast<c10::DeviceIndex>(device_));
     TORCH_CHECK(
-        false, "Expected all tensors to be on the same device, but found at least two devices, ",
-        known, " and ", other, "! (in ", call_,
-        ")\n  why: a kernel runs on one device\n  fix: move one of them: x.to(\"", known, "\")");
+        false,
+        error_message(
+            c10::str("Expected all tensors to be on the same device, but found at least two ",
+                     "devices, ", known, " and ", other, "! (in ", call_, ")"),
+            "a kernel runs on one device", c10::str("move one of them: x.to(\"", known, "\")")));
   }
 
   std::string_view call_;

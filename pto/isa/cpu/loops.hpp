@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops: the functions that libpto holds once for each target; attention.cpp and matmul.cpp choose
+// among them by the abilities of the CPU.
+//
+//     kAttentionAvx2.run(job);   // where the CPU has AVX2
+//
+// Invariant: the compiler makes them, so no code of a target runs before it is chosen.
+// Thread safety: constants.
+#pragma once
+
+#include <stddef.h>
+
+#include "pto/isa/cpu/attention_job.hpp"
+#include "pto/isa/cpu/matmul_job.hpp"
+
+namespace pto {
+
+struct AttentionLoops {
+  void (*run)(const pto_attention_job&);
+  size_t (*bytes)(const pto_attention_job&);
+  int (*rows)(const pto_attention_job&);
+  void (*run_backward)(const pto_attention_gradients&);
+  size_t (*backward_bytes)(const pto_attention_gradients&);
+  void (*add_scores)(const pto_attention_gradients&, int, float*);
+};
+extern const AttentionLoops kAttentionPortable, kAttentionAvx2, kAttentionAvx512, kAttentionTiles;
+
+struct MatmulLoops {
+  void (*run)(const pto_matmul_job&);
+  bool (*run_pages)(const pto_matmul_job&);  // where b lies in pages; false: nothing was written
+};
+extern const MatmulLoops kMatmulPortable, kMatmulAvx2, kMatmulAvx512, kMatmulQuads, kMatmulPairs,
+    kMatmulTiles;
+
+}  // namespace pto
