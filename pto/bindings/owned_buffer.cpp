@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "pto/abi/limits.h"
+#include "pto/base/error_message.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/translated.hpp"
@@ -37,7 +38,7 @@ void free_buffer(PyObject* self) {
 
 // Sets a Python error; `what`, `why` and `fix` are texts.
 void refuse(PyObject* type, const std::string& what, const char* why, const char* fix) {
-  PyErr_Format(type, "pto: %s\n  why: %s\n  fix: %s", what.c_str(), why, fix);
+  PyErr_SetString(type, error_message("pto: " + what, why, fix).c_str());
 }
 
 // True, with a Python error set, where the memory cannot be exported under these flags.
