@@ -43,10 +43,11 @@ PTO_INLINE void store(T* p, Vec<Compute<T>, N> v) {
 // True where this target loads and stores the first n lanes of V in one instruction.
 #if defined(PTO_TARGET_AVX512)
 template <class V>
-constexpr bool kHasMaskedAccess = sizeof(V) >= 16;
+constexpr bool kHasMaskedAccess = sizeof(V) >= 16 && sizeof(V) <= kVectorBytes;
 #elif defined(PTO_TARGET_AVX2)
 template <class V>
-constexpr bool kHasMaskedAccess = sizeof(V) >= 16 && sizeof(LaneOf<V>) >= 4;
+constexpr bool kHasMaskedAccess = sizeof(V) >= 16 && sizeof(V) <= kVectorBytes &&
+                                  sizeof(LaneOf<V>) >= 4;
 #else
 template <class V>
 constexpr bool kHasMaskedAccess = false;
