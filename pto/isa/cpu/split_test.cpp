@@ -77,6 +77,41 @@ TEST(Split, FlagsLinesThatPartsDoNotStandFor) {
     }
 }
 
+// Splits a matrix of ones with one other element, from rows or from columns, whose elements lie
+// together along the depth or beside each other, and returns the flags of its lines.
+std::vector<uint8_t> flags_of(int lines, int depth, bool is_along, int line, int k, float x) {
+  const int64_t step = is_along ? depth : 1, down = is_along ? 1 : lines;
+  std::vector<float> ones(size_t(lines * depth), 1.0f);
+  ones[size_t(line * step + k * down)] = x;
+  const auto matrix = [&](int64_t row, int64_t col) {
+    return pto_matmul_matrix{
+        ones.data(), PTO_MATMUL_F32, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, row, col};
+  };
+  const int steps = int(matmul::split_steps(depth));
+  std::vector<char> parts(size_t(steps) * 3 * matmul::kPair);
+  std::vector<uint8_t> as_rows(size_t(lines), 0), as_cols(size_t(lines), 0);
+  matmul::SplitSource<3>(matrix(step, down), true, depth)
+      .rows(0, lines, 2, 0, steps, parts.data(), as_rows.data());
+  matmul::SplitSource<3>(matrix(down, step), false, depth)
+      .columns(0, lines, 2, 0, steps, parts.data(), as_cols.data());
+  EXPECT_EQ(as_rows, as_cols);
+  return as_rows;
+}
+
+TEST(Split, FlagsTheLineOfEachAwkwardElementAndNoOther) {
+  Random r{6};
+  for (const int lines : {1, 5, 16, 17, 31, 32})
+    for (const int depth : {1, 2, 31, 32, 33, 64, 75})
+      for (const bool is_along : {false, true})
+        for (const float x : {1e-30f, -1e30f, NAN, 0.0f, 2.0f}) {
+          const int line = r.below(lines), k = r.below(2) ? depth - 1 : r.below(depth);
+          std::vector<uint8_t> wanted(size_t(lines), 0);
+          wanted[size_t(line)] = is_awkward(x);
+          ASSERT_EQ(flags_of(lines, depth, is_along, line, k, x), wanted)
+              << lines << " lines, depth " << depth << ", " << x << " at " << line << ", " << k;
+        }
+}
+
 // The plain loop: in each 32 of depth the products of parts in turn, each as two chains.
 struct Wanted {
   using Product = Matmul<float, float>;
