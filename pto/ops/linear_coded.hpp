@@ -75,9 +75,9 @@ Coded coded_elsewhere(const Named& in, int type) {
 template <class Grid, class Named>
 Coded in_groups(const Named& in, Coded weight) {
   weight.group = static_cast<int32_t>(in.integer("group"_arg));
-  weight.factor = matrix<const Grid>(in.data("scale"_arg), weight.cols, 1);
+  weight.factor = job_matrix<const Grid>(in.data("scale"_arg), weight.cols, 1);
   if (!in.is_absent("zero"_arg))
-    weight.zero = matrix<const Grid>(in.data("zero"_arg), weight.cols, 1);
+    weight.zero = job_matrix<const Grid>(in.data("zero"_arg), weight.cols, 1);
   return weight;
 }
 

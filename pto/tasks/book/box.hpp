@@ -40,13 +40,14 @@ Box make_box(int64_t offset_bytes, std::span<const int64_t> sizes, std::span<con
 inline Box box_of(const pto_tensor& view, const char* base) {
   const auto rank = size_t(view.rank);
   const int64_t offset = static_cast<char*>(view.data) - base;
-  int64_t bytes = view.type_bits < 16 ? 1 : view.type_bits / 8;
+  const int64_t item = view.type_bits < 16 ? 1 : view.type_bits / 8;
   if ((view.flags & PTO_TENSOR_CONTIGUOUS) == 0)
-    return make_box(offset, {view.sizes, rank}, {view.strides, rank}, bytes);
-  for (size_t k = 0; k < rank; ++k) bytes *= view.sizes[k];
+    return make_box(offset, {view.sizes, rank}, {view.strides, rank}, item);
+  auto bytes = uint64_t(item);  // wraps to 0 where a size is 0
+  for (size_t k = 0; k < rank; ++k) bytes *= uint64_t(view.sizes[k]);
   Box box;
   box.offset = offset;
-  box.item = bytes;
+  box.item = int64_t(bytes);
   return box;
 }
 
