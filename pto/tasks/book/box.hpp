@@ -46,8 +46,7 @@ inline Box box_of(const pto_tensor& view, const char* base) {
   auto bytes = uint64_t(item);  // wraps to 0 where a size is 0
   for (size_t k = 0; k < rank; ++k) bytes *= uint64_t(view.sizes[k]);
   Box box;
-  box.offset = offset;
-  box.item = int64_t(bytes);
+  box.offset = offset, box.item = int64_t(bytes);
   return box;
 }
 
