@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,44 +14,23 @@
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/load.hpp"
 #include "pto/compiler/settings.hpp"
+#include "tests/compiler_fixture.hpp"
 
 namespace pto::cleared_cache_test {
 
 namespace fs = std::filesystem;
 
-class ClearedCache : public testing::Test {
+class ClearedCache : public CompilerFixture {
  protected:
-  void SetUp() override {
-    const fs::path tests = fs::absolute(__FILE__).parent_path();
-    set_include_directory(tests.parent_path().parent_path());
-    set_cache_directory(cache());
-    set_compiler("");
-    set_warning_handler([this](const std::string& text) { warnings_.push_back(text); });
-  }
-  void TearDown() override {
-    set_warning_handler(nullptr);
-    set_cache_directory("");
-    set_compiler("");
-  }
-
-  std::string cache() const { return folder_.path() + "/cache"; }
-  std::string counter() const { return folder_.path() + "/count"; }
-  size_t compilations() const { return read_file(counter()).value_or("").size() / 2; }
-
   // Makes a compiler that runs `command` in front of its first compilation, or behind it.
   void use_compiler(const std::string& before, const std::string& behind = "true") {
     set_compiler("");
-    const std::string real = find_toolchain(settings()).path, path = folder_.path() + "/cxx";
-    write_file(path, "#!/bin/sh\ncase \"$*\" in *-shared*) ;; *) exec " + real +
-                         " \"$@\";; esac\necho x >> " + counter() + "\nfirst=$(wc -l < " +
-                         counter() + ")\n[ $first != 1 ] || " + before + "\n" + real +
-                         " \"$@\"\nended=$?\n[ $first != 1 ] || " + behind + "\nexit $ended\n");
-    chmod(path.c_str(), 0755);
-    set_compiler(path);
+    const std::string real = find_toolchain(settings()).path;
+    set_compiler(script("case \"$*\" in *-shared*) ;; *) exec " + real +
+                        " \"$@\";; esac\necho x >> " + counter() + "\nfirst=$(wc -l < " +
+                        counter() + ")\n[ $first != 1 ] || " + before + "\n" + real +
+                        " \"$@\"\nended=$?\n[ $first != 1 ] || " + behind + "\nexit $ended\n"));
   }
-
-  std::vector<std::string> warnings_;
-  WorkFolder folder_{temporary_directory(), "pto-test-"};
 };
 
 Source answer(int value) {

@@ -20,6 +20,7 @@
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/compile.hpp"
 #include "pto/compiler/settings.hpp"
+#include "tests/compiler_fixture.hpp"
 
 namespace pto::load_test {
 
@@ -27,40 +28,14 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Makes a fresh cache folder and default settings, and collects warnings.
-class Compiler : public testing::Test {
+class Compiler : public CompilerFixture {
  protected:
-  void SetUp() override {
-    const fs::path tests = fs::absolute(__FILE__).parent_path();
-    set_include_directory(tests.parent_path().parent_path());
-    set_cache_directory(cache());
-    set_compiler("");
-    set_warning_handler([this](const std::string& text) { warnings_.push_back(text); });
-  }
-  void TearDown() override {
-    set_warning_handler(nullptr);
-    set_cache_directory("");
-    set_compiler("");
-  }
-
-  std::string cache() const { return folder_.path() + "/cache"; }
-  std::string counter() const { return folder_.path() + "/count"; }
-
-  // Writes an executable script.
-  std::string script(const std::string& body) {
-    const std::string path = folder_.path() + "/cxx" + std::to_string(scripts_++);
-    write_file(path, "#!/bin/sh\n" + body);
-    chmod(path.c_str(), 0755);
-    return path;
-  }
-
   // Makes a compiler that writes a line for each object that it makes.
   std::string counting_compiler() {
     const std::string real = find_toolchain(settings()).path;
     return script("case \"$*\" in *-shared*) echo x >> " + counter() + ";; esac\nexec " + real +
                   " \"$@\"\n");
   }
-  size_t compilations() const { return read_file(counter()).value_or("").size() / 2; }
 
   // Makes a compiler that answers for its version and then does `body`.
   std::string failing_compiler(const std::string& body) {
@@ -79,10 +54,6 @@ class Compiler : public testing::Test {
     }
     return names;
   }
-
-  std::vector<std::string> warnings_;
-  WorkFolder folder_{temporary_directory(), "pto-test-"};
-  int scripts_ = 0;
 };
 
 std::string answer(int value) {
