@@ -123,17 +123,25 @@ def _indexed(indices: Indices) -> list[int]:
 
 
 def _from_front(index: Tensor, n: Any) -> Tensor:
-    """An index along an axis of n elements; what counts from the end is counted from the front."""
+    """An index along an axis of n elements; what counts from the end is counted from the front.
+
+    A position that does not exist stays as it was given, for the error that names it: reads and
+    writes refuse it. -1, which a write would leave out, becomes -2: there is no element.
+    """
     index = tile.cast(index, tile.i64)
-    return tile.where(index < 0, index + n, index)
+    front = tile.where(index < 0, index + n, index)
+    return tile.where(front < 0, tile.minimum(index, -2), front)
 
 
 def _positions(x: Tensor, indices: Indices) -> tuple[list[int], Tensor]:
     """The axes that are indexed, and the positions along these axes as one.
 
-    A position that does not exist becomes -2, which reads and writes refuse.
+    A position that does not exist is refused by reads and writes: along one axis as it is, of
+    several as -2.
     """
     axes = _indexed(indices)
+    if len(axes) == 1:
+        return axes, _from_front(indices[axes[0]], x.shape[axes[0]])
     found, is_there = None, None
     for axis in axes:
         n = x.shape[axis]
@@ -166,11 +174,7 @@ def _joined(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int, list[int], lis
 
 def at(x: Tensor, indices: Indices) -> Tensor:
     """x[indices], as in NumPy; index tensors broadcast."""
-    axes = _indexed(indices)
-    if len(axes) == 1:  # the read itself checks one position
-        positions = _from_front(indices[axes[0]], x.shape[axes[0]])
-    else:
-        axes, positions = _positions(x, indices)
+    axes, positions = _positions(x, indices)
     shape = positions.shape
     x, place, _, _ = _joined(x, axes)
     flat = tile.reshape(positions, math.prod(shape))
