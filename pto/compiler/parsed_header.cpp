@@ -40,16 +40,23 @@ class Noted {
 
 Noted verified, tried;
 
+// Returns the line by which a generated text includes the instruction set, or "".
+std::string_view include_of(const std::string& text) {
+  for (const std::string_view include : {kKernelInclude, kProgramInclude})
+    if (text.find(include) != std::string::npos) return include;
+  return "";
+}
+
 }  // namespace
 
 ParsedHeader::ParsedHeader(const Source& source, Toolchain toolchain, Settings settings,
                            Cache cache)
     : toolchain_(std::move(toolchain)), settings_(std::move(settings)), cache_(std::move(cache)) {
   header_.name = "header";
-  header_.text = std::string(kKernelInclude);
+  header_.text = std::string(include_of(source.text));
   header_.target = source.target;
-  const bool includes = source.text.find(header_.text) != std::string::npos;
-  if (source.kind == Source::Generated && includes && toolchain_.family == Toolchain::Gcc)
+  const bool is_generated = source.kind == Source::Generated;
+  if (is_generated && !header_.text.empty() && toolchain_.family == Toolchain::Gcc)
     entry_ = "header-" + source_digest(header_, toolchain_, settings_.include_directory);
 }
 

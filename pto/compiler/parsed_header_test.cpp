@@ -20,8 +20,8 @@ namespace pto::parsed_header_test {
 namespace fs = std::filesystem;
 
 // A source whose function returns the value.
-Source answer(int value) {
-  return {"answer", std::string(kKernelInclude) +
+Source answer(int value, std::string_view include = kKernelInclude) {
+  return {"answer", std::string(include) +
                         "extern \"C\" PTO_EXPORT int32_t answer(const pto_args*) { return " +
                         std::to_string(value) + "; }\n"};
 }
@@ -47,11 +47,18 @@ class Header : public testing::Test {
     return load(source, {}, folder_->path() + "/" + folder)->object();
   }
 
+  // Returns the paths of the headers in a folder.
+  static std::vector<std::string> headers(const std::string& folder) {
+    std::vector<std::string> paths;
+    for (const auto& item : fs::directory_iterator(folder_->path() + "/" + folder))
+      if (item.path().extension() == ".gch") paths.push_back(item.path());
+    return paths;
+  }
+
   // Returns the path of the header in the folder "a", or "".
   static std::string header() {
-    for (const auto& item : fs::directory_iterator(folder_->path() + "/a"))
-      if (item.path().extension() == ".gch") return item.path();
-    return "";
+    const std::vector<std::string> paths = headers("a");
+    return paths.empty() ? "" : paths[0];
   }
 
   static inline WorkFolder* folder_ = nullptr;
@@ -70,6 +77,19 @@ TEST_F(Header, changes_no_byte_of_a_kernel) {
     const std::string plain = "without" + std::to_string(seed);
     EXPECT_TRUE(object_in("a", source) == object_in(plain, source)) << emitted.text;
   }
+}
+
+TEST_F(Header, of_programs_is_another_one) {
+  for (int value = 0; value < 4; ++value) object_in("p", answer(value));
+  object_in("p", answer(4, kProgramInclude));
+  ASSERT_EQ(headers("p").size(), 1);
+  EXPECT_GT(fs::file_size(headers("p")[0]), fs::file_size(header()));
+
+  const Source program = answer(5, kProgramInclude);
+  EXPECT_TRUE(object_in("p", program) == object_in("q", program));
+  EXPECT_EQ(headers("p").size(), 1) << "the compiler could use it";
+  object_in("p", answer(6));
+  EXPECT_EQ(headers("p").size(), 2) << "kernels use their own";
 }
 
 TEST_F(Header, is_not_used_where_it_is_damaged_or_others_can_write_it) {
