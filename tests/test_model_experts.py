@@ -184,3 +184,37 @@ def test_the_mixture_refuses_wrong_sizes():
         wrong = [x[:-1] if i == place else x for i, x in enumerate(arguments)]
         with pytest.raises(RuntimeError, match="the shape of"):
             models.moe(*wrong)
+
+
+@pytest.mark.parametrize("expert", [-1, 8])
+def test_an_expert_that_is_not_there_is_an_error(expert):
+    """One before the first would move the rows of all others."""
+    x, _, up, down = formulas.moe_arguments(5, 64, 16, 8, k=2)
+    indices = torch.randint(0, 8, (5, 2))
+    indices[3, 1] = expert
+    with pytest.raises(RuntimeError, match="indices are from 0 to the last of the experts"):
+        models.moe_experts(x, torch.rand(5, 2), indices, up, down)
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"k": 12, "groups": 4, "best_groups": 1}, "the experts of 1 groups, which must be k"),
+        ({"k": 2, "groups": 5, "best_groups": 5}, "the experts, which lie in 5 equal groups"),
+        ({"k": 2, "groups": 32, "best_groups": 5}, "of which by_two=True takes two"),
+        ({"k": 33}, "the experts of 1 groups, which must be k"),
+    ],
+)
+def test_a_gate_has_the_experts_that_a_token_takes(wrong, message):
+    with pytest.raises(RuntimeError, match=message):
+        models.topk_gate(*formulas.gate_arguments(3, 32, 64), **wrong)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_token_takes_at_least_one_expert(k):
+    for name, arguments in [
+        ("moe", formulas.moe_arguments(5, 64, 16, 8, k=2)),
+        ("moe_int8", formulas.moe_int8_arguments(5, 64, 16, 8, k=2)),
+    ]:
+        with pytest.raises(RuntimeError, match=f"moe: k is {k}\n.*takes some experts"):
+            getattr(models, name)(*arguments, k=k)

@@ -267,3 +267,19 @@ def test_weights_that_change_in_place_are_packed_anew(name):
             name, [x.clone() if i not in places else x for i, x in enumerate(arguments)]
         )
         assert_same(changed, called(name, copies(arguments)))
+
+
+@pytest.mark.parametrize("page", [-1, 10**6])
+@pytest.mark.parametrize("name", ["mla_decode_step", "mla_decode_step_float", "qwen3_attention"])
+def test_a_page_that_is_not_there_is_an_error_before_anything_is_written(name, page):
+    place = list(getattr(models, name).tensor_names).index("table")
+    right = called(name, given(name))
+    arguments = given(name)
+    arguments[place][1, -1] = page  # behind the keys of this sequence, where nothing reads
+    assert_same(called(name, arguments), right)
+    arguments = given(name)
+    arguments[place][0, 0] = page
+    before = copies(arguments)
+    with pytest.raises(RuntimeError, match="pages of table are from 0 to the last of the cache"):
+        called(name, arguments)
+    assert_same(arguments, before)

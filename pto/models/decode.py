@@ -5,7 +5,7 @@ from pto.errors import InvalidValue
 from pto.language.matrix import matmul
 from pto.language.op import op
 from pto.language.tensor import Tensor
-from pto.models.formulas import require_shapes, sizes_of
+from pto.models.formulas import check_pages, require_shapes, sizes_of
 from pto.models.indexer import (
     IndexerProlog,
     IndexerPrologFloat,
@@ -69,6 +69,7 @@ class MlaDecodeStep:
             hadamard_q, hadamard_k, k_cache, k_scale, slots,
         )  # fmt: skip
         indices = LightningIndexer(q, q_scale, weights, *keys, lengths, table, k=k)
+        check_pages(lengths, table, k_cache)
         out = SparseAttention(q_nope, q_rope, *latent, indices, lengths, table, scale=scale)
         return _projected(out, w_uv, w_o), *latent, *keys
 
@@ -102,5 +103,6 @@ class MlaDecodeStepFloat:
             x, q_norm, w_qb, wk, w_proj, gamma, beta, cos, sin, k_cache, slots
         )
         indices = LightningIndexerFloat(q, weights, keys, lengths, table, k=k)
+        check_pages(lengths, table, k_cache)
         out = SparseAttentionFloat(q_nope, q_rope, *latent, indices, lengths, table, scale=scale)
         return _projected(out, w_uv, w_o), *latent, keys

@@ -14,7 +14,7 @@ from typing import Any
 from pto.errors import InvalidValue
 from pto.language.casting import CastMode, cast
 from pto.language.checks import check
-from pto.language.dtypes import bf16, f32, f64, i8, i32
+from pto.language.dtypes import bf16, f32, f64, i8, i32, i64
 from pto.language.elementwise import abs, pow, rsqrt, square, where
 from pto.language.generated import arange
 from pto.language.infer import Size
@@ -99,7 +99,7 @@ def sizes_of(name: str, x: Tensor, rank: int) -> tuple[Size, ...]:
         return x.shape
     raise InvalidValue(
         f"{name} has {x.ndim} axes",
-        f"it has {rank}; docs/models.md says which",
+        f"the operator takes it with {rank}; docs/models.md lists the shape of each argument",
         f"reshape it to {rank} axes",
     )
 
@@ -125,3 +125,22 @@ def check_lengths(lengths: Tensor, table: Tensor, page: Size) -> None:
     """States that a sequence has no more keys than the pages of its row of the table."""
     room = table.shape[1] * page
     check((lengths >= 0) & (lengths <= room), "lengths are from 0 to the keys of a row of table")
+
+
+def check_pages(lengths: Tensor, table: Tensor, cache: Tensor) -> None:
+    """States that the pages of a sequence exist; a step that writes the cache fails before it."""
+    pages, page, *_ = cache.shape
+    is_read = (arange(table.shape[1]) * page)[None, :] < plain_cast(lengths, i64)[:, None]
+    is_there = (table >= 0) & (table < pages)
+    check(where(is_read, is_there, True), "pages of table are from 0 to the last of the cache")
+
+
+def check_number(
+    operator: str, name: str, value: int, least: int, why: str, most: float = math.inf
+) -> None:
+    """Raises InvalidValue for an attribute outside of its range."""
+    if not least <= value <= most:
+        most_text = "on" if most == math.inf else f"to {most}"
+        raise InvalidValue(
+            f"{operator}: {name} is {value}", why, f"pass {name} from {least} {most_text}"
+        )

@@ -4,10 +4,10 @@
 import math
 from typing import Any
 
-from pto.errors import InvalidValue
 from pto.language.dtypes import f32
 from pto.language.elementwise import sigmoid, where
 from pto.language.generated import one_hot
+from pto.language.infer import Size
 from pto.language.matrix import matmul
 from pto.language.op import op
 from pto.language.ordering import topk
@@ -15,7 +15,8 @@ from pto.language.reduce import amax, sum
 from pto.language.selection import gather
 from pto.language.tensor import Tensor
 from pto.language.types import cast
-from pto.models.formulas import q8, require_shapes, sizes_of
+from pto.language.whole import max
+from pto.models.formulas import check_number, q8, require_shapes, sizes_of
 from pto.models.moe import swiglu
 
 
@@ -26,6 +27,20 @@ def _of_best_groups(choice: Tensor, groups: int, best: int, by_two: bool) -> Ten
     of_group = sum(topk(grouped, 2).values, -1) if by_two else amax(grouped, -1)
     chosen = sum(cast(one_hot(topk(of_group, best).indices, groups), f32), 1)
     return where(chosen[:, :, None] > 0, grouped, -math.inf).reshape(t, experts)
+
+
+def _check(calls: Any, experts: Size, k: int, groups: int, best: int, by_two: bool) -> None:
+    """States that the best groups have k experts in every call; `calls` is the trace."""
+    check_number("topk_gate", "groups", groups, 1, "the experts lie in groups of equal size")
+    why = "a token takes experts of some groups"
+    check_number("topk_gate", "best_groups", best, 1, why, groups)
+    check_number("topk_gate", "k", k, 1, "a token takes some experts")
+    size = experts // groups
+    calls.guard_equal(size * groups, experts, f"the experts, which lie in {groups} equal groups")
+    if best < groups and by_two:
+        calls.guard_equal(max(size, 2), size, "a group's experts, of which by_two=True takes two")
+    room = size * best
+    calls.guard_equal(max(room, k), room, f"the experts of {best} groups, which must be k or more")
 
 
 @op(
@@ -41,9 +56,7 @@ class TopkGate:
     def build(x, w, bias, k, groups, best_groups, by_two, scale):
         (_, hidden), (_, experts) = sizes_of("x", x, 2), sizes_of("w", w, 2)
         require_shapes(w=(w, (hidden, experts)), bias=(bias, (experts,)))
-        _check("groups", groups, 1, "the experts lie in groups of equal size")
-        _check("best_groups", best_groups, 1, "a token takes experts of some groups", groups)
-        _check("k", k, 1, "a token takes some experts")
+        _check(w.trace.here(), experts, k, groups, best_groups, by_two)
         scores = sigmoid(matmul(x, w, f32))
         choice = scores + bias
         if best_groups < groups:
@@ -76,11 +89,3 @@ class TopkGateShared:
         )  # fmt: skip
         shared = swiglu(*q8(x), w_gate_up, gate_up_scale, w_down, down_scale)
         return *chosen, shared
-
-
-def _check(name: str, value: int, least: int, why: str, most: Any = math.inf) -> None:
-    if not least <= value <= most:
-        most_text = "on" if most is math.inf else f"to {most}"
-        raise InvalidValue(
-            f"topk_gate: {name} is {value}", why, f"pass {name} from {least} {most_text}"
-        )

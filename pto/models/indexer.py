@@ -4,7 +4,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from pto.errors import InvalidValue
 from pto.language.control import loop
 from pto.language.dtypes import bf16, f16, f32, i8, i32
 from pto.language.elementwise import relu
@@ -21,6 +20,7 @@ from pto.language.types import cast
 from pto.language.whole import max, min
 from pto.models.formulas import (
     check_lengths,
+    check_number,
     layer_norm,
     per_sequence,
     q8,
@@ -220,7 +220,6 @@ def _check_scoring(q, weights, k_cache, lengths, table, k):
         table=(table, (b, most)),
     )  # fmt: skip
     check_lengths(lengths, table, page)
-    if k < 1:
-        raise InvalidValue(f"lightning_indexer: k is {k}", "a query selects some of its keys",
-                           "pass k from 1 on; a query with fewer keys gets -1")  # fmt: skip
+    why = "a query selects some of its keys, and gets -1 where it has fewer"
+    check_number("lightning_indexer", "k", k, 1, why)
     return pages, page

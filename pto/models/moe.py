@@ -2,6 +2,7 @@
 """Mixtures of experts: those of Qwen3, where each token takes the best experts by softmax, and
 those of any gate. All are SwiGLU."""
 
+from pto.language.checks import check
 from pto.language.control import loop
 from pto.language.dtypes import bf16, f32, i32, i64
 from pto.language.fill import zeros
@@ -15,7 +16,7 @@ from pto.language.reduce import sum
 from pto.language.scans import cumsum
 from pto.language.tensor import Tensor
 from pto.language.types import cast
-from pto.models.formulas import q8, require_shapes, sizes_of
+from pto.models.formulas import check_number, q8, require_shapes, sizes_of
 
 
 def _product(rows: Tensor, row_scale: Tensor | None, w: Tensor, scale: Tensor | None) -> Tensor:
@@ -66,6 +67,7 @@ def _mixed(x, weights, indices, w_gate_up, w_down, gate_up_scale=None, down_scal
 
 def _routed(x: Tensor, w_router: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """(weights, indices) of the k best experts of each token, by softmax."""
+    check_number("moe", "k", k, 1, "a token takes some experts")
     best = topk(softmax(cast(matmul(x, w_router), f32)), k)
     return best.values / sum(best.values, -1, True), best.indices
 
@@ -123,4 +125,6 @@ class MoeExperts:
         _check(x, w_gate_up, w_down)
         _, k = sizes_of("indices", indices, 2)
         require_shapes(indices=(indices, (x.shape[0], k)), weights=(weights, (x.shape[0], k)))
+        is_there = (indices >= 0) & (indices < w_down.shape[0])
+        check(is_there, "indices are from 0 to the last of the experts")
         return _mixed(x, weights, indices, w_gate_up, w_down)

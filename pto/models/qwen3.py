@@ -17,7 +17,15 @@ from pto.language.selection import scatter_update
 from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import max, min
-from pto.models.formulas import check_lengths, require_shapes, rms_norm, rsqrt_of, sizes_of, turn
+from pto.models.formulas import (
+    check_lengths,
+    check_pages,
+    require_shapes,
+    rms_norm,
+    rsqrt_of,
+    sizes_of,
+    turn,
+)
 from pto.models.paged import BLOCK, more_keys, no_keys, outputs, rows_of, scores_of
 
 QUERIES = 32  # tokens at a time
@@ -103,6 +111,7 @@ class Qwen3Attention:
             lengths=(lengths, (b,)),
         )  # fmt: skip
         check_lengths(lengths, table, page)
+        check_pages(lengths, table, keys)
         q.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of q and keys")
         rows = (_turned(k, gamma_k, cos, sin), v)
         slots = slots.reshape(b * s)
