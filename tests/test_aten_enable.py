@@ -260,14 +260,24 @@ def test_a_call_like_one_that_was_refused_asks_nobody(asked):
         assert asked[:2] == ["clamp", "clamp"]
 
 
-def test_what_writes_its_arguments_is_asked_each_time(asked):
-    x, buffer = values(8), values(12)
+def test_what_writes_its_arguments_asks_once_too(asked):
+    x, buffer, both = values(8), values(12), values(2, 8)
     with pto.aten.enable(slot=0):
-        for _ in range(3):
-            x.clone().add_(values(8))
-        assert asked.count("add_.Tensor") == 3
-        with pytest.raises(RuntimeError, match="single memory location"):  # PyTorch's kernel
-            buffer[:8].add_(buffer[4:])
+        for seed in range(3):
+            place, other, out = x.clone(), values(8) * seed, torch.empty(8)
+            assert place.add_(other) is place and torch.equal(place, x + other)
+            assert torch.add(x, other, out=out) is out and torch.equal(out, x + other)
+            out = x.clone()
+            assert torch.add(out, other, out=out) is out and torch.equal(out, x + other)
+            assert place.copy_(x).add_(place) is place and torch.equal(place, 2 * x)
+            buffer.uniform_(), both.uniform_()
+            with pytest.raises(RuntimeError, match="single memory location"):  # PyTorch's kernel
+                buffer[:8].add_(buffer[4:])
+            with pytest.raises(RuntimeError, match="single memory location"):
+                torch.add(buffer[:8], x, out=buffer[4:])
+            want = torch.exp(both)
+            torch.testing.assert_close(torch.exp(both, out=both), want)
+    assert asked.count("add_.Tensor") == 1 and asked.count("add.out") == 1
 
 
 @pytest.mark.parametrize("change", ["an implementation", "a setting", "a slot"])

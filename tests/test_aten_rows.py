@@ -173,7 +173,7 @@ def test_empty_tensors_and_single_elements_are_taken(name, chosen):
     if row.sample is not None or row.overload.startswith(("glu", "std", "var")):
         pytest.skip("its sizes have a least")
     kind = "float32" if "float32" in row.types else row.types[0]
-    for shape in ((0, 4), (1, 1)):
+    for shape in ((0, 4), (3, 0), (1, 1)):
         given = arguments(row, shape, kind)
         try:
             want = several(overload(name)(**given, slot=8))
@@ -315,3 +315,15 @@ def test_a_name_without_a_row_says_why():
     for name, reason in LEFT.items():
         assert reason and not any(one.partition(".")[0] == name for one in ROWS), name
         assert pto.aten.family(name)
+
+
+def test_elements_that_are_not_there_are_atens_to_take_or_refuse():
+    """ATen's topk takes a tensor without axes; its logsumexp an axis without elements."""
+    with pytest.raises(ValueError, match="axis -1 has 3 elements, not 4"):
+        pto.aten.topk(torch.rand(2, 3), 4, slot=0)
+    with pytest.raises(ValueError, match="self has no axis"):
+        pto.aten.topk(torch.tensor(1.5), 1, slot=0)
+    with pytest.raises(ValueError, match="self has no elements"):
+        pto.aten.logsumexp(torch.empty(2, 0), [1], slot=0)
+    assert pto.aten.topk(torch.tensor(1.5), 1)[0] == 1.5
+    assert pto.aten.logsumexp(np.empty((2, 0), np.float32), [1]).tolist() == [-np.inf] * 2

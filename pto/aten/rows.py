@@ -15,7 +15,7 @@ It leaves other calls to ATen, with a reason. Thread safety: any thread may ask 
 import inspect
 import linecache
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -227,15 +227,16 @@ class Row:
     def plan(self, bound: Bound) -> CallPlan | None:
         """How later calls of the same types, sizes and numbers run.
 
-        None for a call that writes an argument, where the order in memory counts, or where the
-        formula takes tensors that are no arguments: such calls ask again.
+        None where the order in memory counts, or where the formula takes tensors that are no
+        arguments: such calls ask again.
         """
-        if not bound.record.is_functional or not self._order(bound).is_plain:
+        if not self._order(bound).is_plain:
             return None
         arrays = [v for v in bound.values.values() if library().dense_type(v) is not None]
         if len({id(one) for one in arrays}) < len(arrays):
             return None  # an argument that is also another one
-        given = self._arguments(bound)
+        outputs = {name: bound.values[name] for name in _outputs(bound.record)}
+        given = {**self._arguments(bound), **outputs}
         places = []
         for value in given.values():
             members = value if isinstance(value, tuple | list) else (value,)
@@ -251,7 +252,36 @@ class Row:
         constants = tuple(
             None if at >= 0 else v for at, v in zip(places, given.values(), strict=True)
         )
-        return self.program, tuple(given), tuple(places), constants
+        program = self.program
+        if not bound.record.is_functional:
+            both = zip(given, places, strict=True)
+            inputs = [name for name, at in both if at >= 0 and name not in outputs]
+            program = self._writing(tuple(outputs), inputs)
+        return program, tuple(given), tuple(places), constants
+
+    def _writing(self, outputs: tuple[str, ...], inputs: Sequence[str]) -> Callable[..., Any]:
+        """The program of a plan that writes these outputs, or `self` where there is none.
+
+        It leaves a call to ATen, by NotImplemented, where tensors of this call share memory.
+        """
+
+        def in_place(**given: Any) -> Any:
+            me = given["self"]
+            for name in inputs:
+                other = given[name]
+                if other is not me and _meet(me, other) and not library().is_same(me, other):
+                    return NotImplemented
+            self.in_place_program(**given)
+            return me
+
+        def into_outputs(**given: Any) -> Any:
+            places = tuple(given.pop(name) for name in outputs)
+            if any(_meet(place, given[name]) for place in places for name in inputs):
+                return NotImplemented
+            self.program(**given, out=places[0] if len(places) == 1 else places)
+            return places[0]
+
+        return into_outputs if outputs else in_place
 
     def run(self, bound: Bound, like: Any) -> Any:
         """Runs the program, which writes into the outputs, into `self`, or into new arrays."""
@@ -277,6 +307,12 @@ def rounded(formula: Callable[..., Any], *values: Any) -> Any:
     several = made if isinstance(made, tuple) else (made,)
     kept = tuple(cast(one, narrow[0]) if one.dtype is f32 else one for one in several)
     return kept if isinstance(made, tuple) else kept[0]
+
+
+def _meet(one: Any, other: Any) -> bool:
+    """Whether two of PyTorch's tensors, which lie row by row, share memory."""
+    first, second = one.data_ptr(), other.data_ptr()
+    return first < second + other.nbytes and second < first + one.nbytes
 
 
 def _outputs(record: Record) -> list[str]:

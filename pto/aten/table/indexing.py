@@ -93,8 +93,16 @@ def _topk_sample(tensor, rows, columns):
     return {"self": x, "k": 4}
 
 
+def _unless_there(values):
+    sizes, dim = library().shape(values["self"]), values.get("dim", -1)
+    if not -len(sizes) <= dim < len(sizes):
+        return f"self has no axis {dim}"
+    is_there = 0 <= values["k"] <= sizes[dim]
+    return None if is_there else f"axis {dim} has {sizes[dim]} elements, not {values['k']}"
+
+
 @row("topk", types=NUMBERS, **_EXACT, results=("", "int64"), ignored=("sorted",),
-     sample=_topk_sample)  # fmt: skip
+     unless=_unless_there, sample=_topk_sample)  # fmt: skip
 def topk(self, k, dim=-1, largest=True, out=None):
     place = {} if out is None else {"out0": out[0], "out1": out[1]}
     return ops.top_k(self, k, dim=dim, largest=largest, **place)

@@ -4,6 +4,7 @@
 from typing import Any
 
 from pto import language as tile
+from pto.aten.records import library
 from pto.aten.rows import EVERY, FLOATS, NUMBERS, row
 from pto.formulas import reductions as f
 
@@ -134,7 +135,12 @@ def count_nonzero(self, dim=None):
     return tile.count_nonzero(self, dim)
 
 
-@row("logsumexp", **_SUM)
+def _unless_empty(values):
+    """ATen gives -inf for an axis of size 0, of which a tile has no largest element."""
+    return "self has no elements" if 0 in library().shape(values["self"]) else None
+
+
+@row("logsumexp", **_SUM, unless=_unless_empty)
 def logsumexp(self, dim, keepdim=False):
     return tile.logsumexp(self, dim, keepdim=keepdim)
 
