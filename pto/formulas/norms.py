@@ -6,6 +6,7 @@ from typing import Any
 from pto import language as tile
 from pto.language.reduce import centred
 from pto.language.tensor import Tensor
+from pto.language.types import count
 
 
 def scaled(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -63,3 +64,18 @@ def batch_norm(
     factor = tile.rsqrt(channel(variance, x) + eps)
     factor = factor if weight is None else channel(weight, x) * factor
     return scaled((x - channel(mean, x)) * factor, None, channel(bias, x))
+
+
+def batch_norm_training(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """By the statistics of the batch; the result, and by channel the mean, the reciprocal of the
+    deviation, and the variance by the number of elements less 1."""
+    axes, channels = [axis for axis in range(x.ndim) if axis != 1], x.shape[1]
+    centre, number = centred(x, axes), count(x, axes, x.dtype)
+    squares = tile.sum(tile.square(centre), axes, True)
+    inverse = tile.rsqrt(squares / number + eps)
+    made = scaled(centre * inverse, channel(weight, x), channel(bias, x))
+    spread = squares / (number - 1)
+    kept = (tile.mean(x, axes, True), inverse, spread)
+    return (made, *(tile.reshape(one, channels) for one in kept))

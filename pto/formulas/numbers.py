@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pto import language as tile
+from pto.language.elementwise import binary
 from pto.language.tensor import Tensor
+from pto.language.types import constant
 
 
 def is_negative(x: Tensor) -> Tensor:
@@ -35,6 +37,34 @@ def times_unless_zero(x: Any, function: Callable[[Tensor], Tensor], y: Any) -> T
     x = x if isinstance(x, Tensor) and not x.weak else tile.full_like(y, x)
     found = tile.where(x == 0, 0.0, x * function(y))
     return tile.where(y != y, math.nan, found)
+
+
+def whole_power(x: Tensor, n: int) -> Tensor:
+    """Integers to the power of a number from 0; what has no place in the type wraps."""
+    few = {0: lambda: tile.ones_like(x), 1: lambda: x, 2: lambda: x * x, 3: lambda: x * x * x}
+    return few[n]() if n in few else tile.pow(x, n)
+
+
+def _crosses(rest: Tensor, y: int) -> Tensor:
+    """Whether rounding down gives another quotient than rounding towards 0."""
+    return rest < 0 if y > 0 else rest > 0
+
+
+def _quotient(x: Tensor, y: int) -> Tensor:
+    """Integers divided by a number that is not 0, rounded towards 0."""
+    return binary("div", x, constant(x.trace, y, x.dtype))
+
+
+def whole_quotient(x: Tensor, y: int) -> Tensor:
+    """Integers divided by a number that is not 0, rounded down."""
+    found = _quotient(x, y)
+    return tile.where(_crosses(x - found * y, y), found - 1, found)
+
+
+def whole_remainder(x: Tensor, y: int) -> Tensor:
+    """x less the largest multiple of y, which is not 0, below it; it has the sign of y."""
+    rest = x - _quotient(x, y) * y
+    return tile.where(_crosses(rest, y), rest + y, rest)
 
 
 def hypot(x: Tensor, y: Any) -> Tensor:

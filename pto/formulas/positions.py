@@ -64,6 +64,19 @@ def strided(x: Tensor, axis: int, start: Any, size: Any, step: int) -> Tensor:
     return tile.reshape(column, *_merged(column.shape, axis))
 
 
+def padded(x: Tensor, pads: Sequence[Any], value: Any = 0) -> Tensor:
+    """x with `value` around it, (left, right) of the last axis first; a negative number, which is
+    known while tracing, cuts that many elements off."""
+    for axis, (left, right) in zip(
+        reversed(range(x.ndim)), zip(pads[::2], pads[1::2], strict=True), strict=False
+    ):
+        front, behind = (max(-n, 0) if isinstance(n, int) else 0 for n in (left, right))
+        if front or behind:
+            x = part(x, axis, front, x.shape[axis] - front - behind)
+    more = tuple(max(n, 0) if isinstance(n, int) else n for n in pads)
+    return tile.pad(x, more, value) if any(n != 0 for n in more) else x
+
+
 def put_strided(x: Tensor, value: Tensor, axis: int, start: Any, step: int) -> Tensor:
     """x with the value in the place of strided(x, axis, start, value.shape[axis], step)."""
     size, out = value.shape[axis], tile.clone(x)

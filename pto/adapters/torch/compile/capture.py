@@ -26,6 +26,7 @@ _WHOLE = (
     aten.rsub.Scalar, aten.rsub.Tensor, aten.masked_fill.Scalar, aten.masked_fill.Tensor,
     aten.baddbmm.default, aten.roll.default, aten.native_layer_norm_backward.default,
     aten.threshold_backward.default, aten.tanh_backward.default, aten.sigmoid_backward.default,
+    aten.embedding_dense_backward.default,
 )  # fmt: skip
 # Decompositions of these draw other numbers than eager mode.
 _RANDOM = ("bernoulli", "rrelu")

@@ -4,8 +4,8 @@
 from typing import Any
 
 from pto import language as tile
-from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
-from pto.formulas import norms
+from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row, row_of_integers
+from pto.formulas import norms, numbers
 from pto.language.tensor import Tensor
 from pto.language.types import cast, wide
 
@@ -81,6 +81,25 @@ def batch_norm(
     return cast(y, out.dtype), empty, empty
 
 
+@row(Kind.NORM, "_native_batch_norm_legit_functional", by_rows=True)
+def batch_norm_training(
+    out: Out, x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, training: bool,
+    momentum: Any, eps: float,
+) -> tuple:  # fmt: skip
+    only(training and isinstance(momentum, float), "a batch norm of another kind")
+    x, weight, bias, mean, var = _wide(x, weight, bias, mean, var)
+    y, middle, inverse, spread = norms.batch_norm_training(x, weight, bias, eps)
+    kept = [old * (1 - momentum) + new * momentum for old, new in ((mean, middle), (var, spread))]
+    return _cast(out, (y, middle, inverse, *kept))
+
+
+@row(Kind.NORM, "_native_batch_norm_legit.no_stats", by_rows=True)
+def batch_norm_of_batch(
+    out: Out, x: Tensor, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
+) -> tuple:
+    return _cast(out, norms.batch_norm_training(*_wide(x, weight, bias), eps)[:3])
+
+
 @row(Kind.NORM, "_softmax")
 def softmax(out: Out, x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     only(x.ndim > 0, "a softmax of a number")
@@ -98,26 +117,24 @@ def log_softmax(out: Out, x: Tensor, dim: int, half_to_float: bool) -> Tensor:
 
 @row(Kind.REDUCE, "sum", "sum.dim_IntList")
 def sum_(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-    only(x.ndim > 0, "a sum of a number")
-    return cast(tile.sum(cast(x, out.dtype), _axes(x, dim), keepdim), out.dtype)
+    x = cast(x, out.dtype)
+    return cast(tile.sum(x, _axes(x, dim), keepdim), out.dtype) if x.ndim else x
 
 
 @row(Kind.REDUCE, "mean", "mean.dim")
 def mean(out: Out, x: Tensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-    only(x.ndim > 0, "a mean of a number")
-    return tile.mean(cast(x, out.dtype), _axes(x, dim), keepdim)
+    x = cast(x, out.dtype)
+    return tile.mean(x, _axes(x, dim), keepdim) if x.ndim else x
 
 
 @row(Kind.REDUCE, "amax")
 def amax(out: Out, x: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-    only(x.ndim > 0, "a maximum of a number")
-    return tile.amax(x, _axes(x, dim), keepdim)
+    return tile.amax(x, _axes(x, dim), keepdim) if x.ndim else x
 
 
 @row(Kind.REDUCE, "amin")
 def amin(out: Out, x: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-    only(x.ndim > 0, "a minimum of a number")
-    return tile.amin(x, _axes(x, dim), keepdim)
+    return tile.amin(x, _axes(x, dim), keepdim) if x.ndim else x
 
 
 @row(Kind.REDUCE, "var.correction")
@@ -149,6 +166,27 @@ def cumsum(out: Out, x: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 
 # --- elements -------------------------------------------------------------------------------------
+
+_REFUSED = "an error of ATen's where a divisor is 0, or an exponent of an integer negative"
+
+
+@row_of_integers("remainder.Scalar", "remainder.Tensor")
+def remainder(out: Out, x: Any, y: Any) -> Tensor:
+    only(isinstance(y, int) and y != 0, _REFUSED)
+    return numbers.whole_remainder(x, y)
+
+
+@row_of_integers("div.Tensor_mode", "div.Scalar_mode")
+def div_mode(out: Out, x: Any, y: Any, rounding_mode: str | None = None) -> Tensor:
+    only(isinstance(y, int) and y != 0, _REFUSED)
+    only(rounding_mode == "floor", "a quotient rounded towards 0, which ATen divides faster")
+    return numbers.whole_quotient(x, y)
+
+
+@row_of_integers("pow.Tensor_Scalar")
+def power(out: Out, x: Tensor, n: Any) -> Tensor:
+    only(isinstance(n, int) and n >= 0, _REFUSED)
+    return numbers.whole_power(x, n)
 
 
 @row(Kind.POINT, "masked_fill.Scalar", "masked_fill.Tensor")

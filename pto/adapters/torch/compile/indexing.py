@@ -92,6 +92,6 @@ def scatter(out: Out, x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
     return tile.scatter(x, dim, there, src)
 
 
-@row(Kind.GATHER, "scatter_add")
-def scatter_add(out: Out, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+@row(Kind.GATHER, "scatter_add", "embedding_dense_backward")
+def sums_at(out: Out, *args: Any) -> Tensor:
     raise NotExpressible("sums at positions, which ATen adds faster")

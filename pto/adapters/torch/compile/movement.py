@@ -5,7 +5,7 @@ from typing import Any
 
 from pto import language as tile
 from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row
-from pto.formulas.positions import part, strided
+from pto.formulas.positions import padded, part, strided
 from pto.language.shape import same_size
 from pto.language.tensor import Tensor
 from pto.language.types import cast
@@ -34,15 +34,16 @@ def clone(out: Out, x: Tensor, memory_format: Any = None) -> Tensor:
 
 @row(Kind.COPY, "cat")
 def cat(out: Out, tensors: list, dim: int = 0) -> Tensor:
-    only(all(x.ndim == len(out.shape) for x in tensors), "empty tensors of another rank")
-    only(all(x.ndim for x in tensors) and len(tensors) <= 16, "that many tensors to join")
+    # ATen skips vectors without elements beside tensors of another rank.
+    tensors = [x for x in tensors if x.ndim == len(out.shape) or x.shape != (0,)]
+    only(all(x.ndim for x in tensors) and len(tensors) <= 32, "that many tensors to join")
     return tile.concat([cast(x, out.dtype) for x in tensors], dim)
 
 
 @row(Kind.COPY, "constant_pad_nd")
 def pad(out: Out, x: Tensor, sizes: list, value: Any = 0) -> Tensor:
-    only(all(isinstance(n, int) and n >= 0 for n in sizes), "a padding that cuts off")
-    return tile.pad(x, tuple(sizes), value)
+    only(all(isinstance(n, int) for n in sizes), "a padding that is known only at the call")
+    return padded(x, sizes, value)
 
 
 def _filled(place: int | None, number: Any) -> Any:
@@ -64,15 +65,20 @@ for _names, _place, _number in (
     (("scalar_tensor",), 0, None),
     (("ones_like", "ones"), None, 1),
     (("zeros_like", "zeros"), None, 0),
+    (("new_empty_strided", "empty_permuted"), None, 0),  # any elements will do
 ):
     row(Kind.MAKE, *_names)(_filled(_place, _number))
 
 
 @row(Kind.MAKE, "arange.start_step", "iota")
 def arange(out: Out, start: Any, end: Any, step: Any = 1, **options: Any) -> Tensor:
-    whole = all(isinstance(n, int) for n in (start, step)) and step != 0
-    only(whole and out.dtype.is_integer, "a range of floats")
+    only(all(isinstance(n, int | float) for n in (start, step)), "a range from a size")
     count = tile.arange(out.shape[0])
+    if not out.dtype.is_integer:
+        only(out.dtype in (tile.f32, tile.f64), "a range that ATen rounds on its way")
+        return cast(cast(count, tile.f64) * step + start, out.dtype)
+    only(start == int(start) and step == int(step), "a range of fractions as integers")
+    start, step = int(start), int(step)
     count = count if step == 1 else count * step
     return cast(count if start == 0 else count + start, out.dtype)
 

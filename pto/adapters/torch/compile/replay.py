@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 _METHODS = {"view": "view", "permute": "permute", "expand": "expand", "unsqueeze": "unsqueeze",
             "transpose.int": "transpose", "_unsafe_view": "view"}  # fmt: skip
-_LIKE = {"full_like": None, "ones_like": 1, "zeros_like": 0}
+_LIKE = {"full_like": None, "ones_like": 1, "zeros_like": 0, "new_empty_strided": 0}
 _NAME = re.compile(r"\b[vmz]\d+\b")
 
 

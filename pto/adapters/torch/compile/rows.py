@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 from pto.aten import table as _aten_table  # noqa: F401 fills the rows
+from pto.aten.rows import EVERY, NUMBERS, rounded
 from pto.aten.rows import ROWS as FORMULAS
 from pto.aten.rows import Row as Formula
-from pto.aten.rows import rounded
 from pto.formulas import NotExpressible
 from pto.language.tensor import Tensor
 
@@ -50,6 +50,9 @@ class Row:
     build: Callable[..., Any] | None
     constants: tuple[int, ...] = ()
     promotes: bool = False  # whether tensors of several types become one, as PyTorch's rules say
+    types: tuple[str, ...] = EVERY  # that a row which promotes computes in
+    others: tuple[str, ...] = ()  # arguments that keep their types: conditions, positions
+    by_rows: bool = False  # whether it takes only tensors whose last axis lies in one piece
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,22 @@ def _of(formula: Formula, overload: str) -> Callable[..., Any]:
     return build
 
 
+def row_of_integers(*overloads: str) -> Callable[[Callable], Callable]:
+    """Makes the decorated formula serve integers; floats keep that of ATen's surface."""
+
+    def add(formula: Callable) -> Callable:
+        for overload in overloads:
+            floats = _of(FORMULAS[overload], overload)
+
+            def build(out: Out, *args: Any, floats: Any = floats, **kwargs: Any) -> Any:
+                return (formula if out.dtype.is_integer else floats)(out, *args, **kwargs)
+
+            TABLE[overload] = Row(Kind.POINT, build, promotes=True, types=NUMBERS)
+        return formula
+
+    return add
+
+
 _SUMS = (
     "softmax.int",
     "log_softmax.int",
@@ -135,7 +154,8 @@ def row_of(overload: str) -> Row | None:
     found = TABLE.get(overload)
     if found is None and overload in FORMULAS:
         kind = Kind.REDUCE if overload in _SUMS else Kind.POINT
+        known = FORMULAS[overload]
         found = TABLE[overload] = Row(
-            kind, _of(FORMULAS[overload], overload), promotes=kind is Kind.POINT
+            kind, _of(known, overload), (), kind is Kind.POINT, known.types, tuple(known.others)
         )
     return found

@@ -18,10 +18,15 @@ from typing import Any
 import torch
 from pto import _core
 from pto import language as tile
-from pto.adapters.torch.compile import formulas, indexing, movement  # noqa: F401 fill the table
-from pto.adapters.torch.compile.rows import FORMULAS, Kind, Out, Row, arguments_of, only, row_of
+from pto.adapters.torch.compile import (  # noqa: F401 fill the table
+    formulas,
+    indexing,
+    movement,
+    pools,
+)
+from pto.adapters.torch.compile.rows import Kind, Out, Row, arguments_of, only, row_of
 from pto.adapters.torch.compile.sizes import dim_of, expression, is_from_data, symbols_of
-from pto.adapters.torch.compile.values import Promise
+from pto.adapters.torch.compile.values import ANY, Promise
 from pto.errors import Error
 from pto.formulas import NotExpressible
 from pto.graphs.program import Parameter, Recipe
@@ -130,6 +135,8 @@ class Translation:
                 return f"a tensor has more than {_core.MAX_RANK} axes"
             if any(map(is_from_data, symbols_of(promise.shape))):
                 return "a size comes from data"
+            if row.by_rows and promise.stride_class == ANY:
+                return "a tensor whose last axis has gaps in memory, which ATen reads faster"
         if any(is_symbolic(one) and not isinstance(one.meta["val"], torch.SymInt | int)
                for one in node.all_input_nodes):  # fmt: skip
             return "an argument is a number that is known only at the call"
@@ -199,7 +206,7 @@ class Building:
         args = [argument(one) for one in node.args]
         kwargs = {name: argument(one) for name, one in node.kwargs.items()}
         if row.promotes:
-            args, kwargs = self._promoted(node, out, args, kwargs)
+            args, kwargs = self._promoted(node, row, out, args, kwargs)
         found = row.build(out, *args, **kwargs)
         if isinstance(found, tuple):
             return found
@@ -230,10 +237,11 @@ class Building:
         is_tensor = isinstance(value, fx.Node) and not is_symbolic(value)
         return None if is_tensor else self._argument(value)
 
-    def _promoted(self, node: fx.Node, out: Out, args: list, kwargs: dict) -> tuple[list, dict]:
+    def _promoted(
+        self, node: fx.Node, row: Row, out: Out, args: list, kwargs: dict
+    ) -> tuple[list, dict]:
         """The arguments with the element type in which PyTorch computes."""
-        formula, names = FORMULAS.get(overload_of(node)), arguments_of(overload_of(node))
-        apart = formula.others if formula is not None else ()  # conditions, positions
+        names, apart = arguments_of(overload_of(node)), row.others
         named = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
         flat = [a for name, a in named.items() if a is not None and name not in apart]
         given = [a.meta["val"] if isinstance(a, fx.Node) else a for a in flat]
@@ -244,7 +252,7 @@ class Building:
         name = str(common).removeprefix("torch.")
         if out.dtype.is_float and not common.is_floating_point:
             name = out.dtype.long_name
-        if formula is not None and name not in formula.types:
+        if name not in row.types:
             raise NotExpressible(f"there is no formula for {name}")
         kind = tile.dtype(name)
 

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers, pools, batch norms, ranges and pads below Dynamo: results of eager, no step of ATen."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from compile_cases import assert_same, below_dynamo, kinds, run
+from torch import arange, rand, randn, tensor
+
+import pto.torch
+from pto.adapters.torch.compile.plan import ATEN
+
+ATEN_OPS = torch.ops.aten
+BATCH_NORM = ATEN_OPS._native_batch_norm_legit_functional
+INF, NAN = float("inf"), float("nan")
+WHOLE = tensor([[-7, -6, -1, 0], [1, 5, 6, 7]])
+PLANES = randn(2, 3, 7, 9)
+AWKWARD = tensor([[NAN, 1.0, 1.0, -INF], [2.0, INF, NAN, NAN], [-INF, -INF, 0.0, -0.0]])[None]
+SMALL = (torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def in_types(function):
+    return lambda x: [function(x.to(kind)) for kind in (torch.int64, *SMALL)]
+
+
+def pools(function, *windows):
+    return lambda x: [function(x, *one) * 2 for one in windows]
+
+
+def maxima(*windows):
+    def function(x):
+        return [y * 2 for one in windows for y in F.max_pool2d(x, *one, return_indices=True)]
+
+    return function
+
+
+def batch_norm(x, w, mean, var):
+    return BATCH_NORM(x, w, w * 2, mean, var, True, 0.1, 1e-5)
+
+
+def gradients_of_pools(x, a, b, c):
+    backward = ATEN_OPS.avg_pool2d_backward
+    return (backward(a * 1, x, [3], [1], [1], False, False, None) * 2,
+            backward(b, x, [3, 3], [2, 2], [1, 1], True, True, None) * 2,
+            backward(c, x, [2, 1], [2, 1], [0, 0], True, False, 3) * 2)  # fmt: skip
+
+
+STATISTICS = (rand(3), rand(3), rand(3))
+CASES = {
+    "remainders": (in_types(lambda x: (x % 5 + 1, x % 1 + 1, x % 100 + 1)), WHOLE),
+    "remainders of the sign of a divisor": (
+        lambda x: (x % -5 + 1, x.int() % -1 + 1, x.to(torch.int8) % -128 + 1), WHOLE),
+    "quotients": (in_types(lambda x: (x // 5 + 1, x // 1 + 1)), WHOLE),
+    "quotients by a negative number": (lambda x: (x // -5 + 1, x // -4 + 1), WHOLE),
+    "powers": (in_types(lambda x: (x**0 + 1, x**1 + 1, x**2 + 1, x**3 + 1, x**7 + 1)), WHOLE),
+    "integers far out": (
+        lambda x: (x % 7 + 1, x // 7 + 1, x // -7 + 1, x**2 + 1, x**3 + 1),
+        tensor([2**63 - 1, -(2**63), 2**62, -(2**53) - 1])),
+    "no integers": (lambda x: (x % 5 + 1, x // 5 + 1, x**2 + 1), WHOLE[:0]),
+    "integers with gaps": (lambda x: (x[:, ::2].t() % 5 + 1, x[:, ::2].t() ** 2 + x[:, 0]), WHOLE),
+    "sums of a number": (
+        lambda s: (s.sum() + 1, s.sum(0) + 1, s.mean() + 1, s.amax() + 1, s.amin(-1) + 1,
+                   (s > 0).sum() + 1),
+        tensor(-2.5)),
+    "ranges": (
+        lambda x: (arange(0.0, 4.0) * x, arange(4, 0, -1.0) * x, arange(0.5, 2.5, 0.5) * x,
+                   arange(4, dtype=torch.float64) * x, arange(0, 8, 2.0, dtype=torch.int64) * x),
+        randn(3, 4)),
+    "pads that cut off": (
+        lambda x: (F.pad(x, (-1, 2)) * 2, F.pad(x, (-1, -2, -1, 0)) * 2, F.pad(x, (-4, -5)) * 2,
+                   F.pad(x, (1, -3, -2, 5), value=3.0) * 2, F.pad(x > 0, (-1, 0)) & (x[:, :8] > 0)),
+        randn(4, 9)),
+    "empty vectors in a join": (lambda x, e: (torch.cat([e, x]) * 2, torch.cat([x, e, x], 1) * 2),
+                                randn(4, 6), randn(0)),
+    "a join of many": (lambda x: torch.stack([x + n for n in range(24)], 1) * 2, randn(4, 6)),
+    "memory without elements": (
+        lambda x: ATEN_OPS.copy(ATEN_OPS.new_empty_strided(x, [4, 6], [1, 4]), x * 2) + 1,
+        randn(4, 6)),
+    "averages": (pools(F.avg_pool2d, (3, 1, 1, False, False), ((2, 1), (2, 1), 0, True),
+                       ((4, 3), (3, 1), (2, 1), True), (3, (2, 1), 1, True, False),
+                       ((2, 3), 1, 0, False, True, 4)), PLANES),
+    "averages along one axis or three": (
+        lambda x: (F.avg_pool1d(x[:, 0], 3, 1, 1, count_include_pad=False) * 2,
+                   F.avg_pool2d(x[0], 2, 1) * 2, F.avg_pool3d(x, 2, 1) * 2), PLANES),
+    "averages of awkward numbers": (pools(F.avg_pool2d, (2, 1), (3, 1, 1)), AWKWARD),
+    "averages of no planes": (pools(F.avg_pool2d, (3, 1, 1)), PLANES[:0]),
+    "averages in bfloat16": (pools(F.avg_pool2d, (3, 1, 1)), PLANES.bfloat16()),
+    "maxima": (maxima((3, 1, 1), ((2, 3), (3, 1), (1, 0), 1, True), ((5, 1), 1)), PLANES),
+    "maxima of equal and awkward numbers": (maxima((2, 1), (3, 1, 1)), AWKWARD),
+    "maxima of nothing but the least": (maxima((3, 1, 1)), torch.full((1, 2, 4, 4), -INF)),
+    "maxima of no planes": (maxima((3, 1, 1)), PLANES[:0]),
+    "maxima in float64": (maxima((3, 1, 1)), PLANES.double().round()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_eager(name, symbolic):
+    function, *args = CASES[name]
+    graph = below_dynamo(function, *args, symbolic=symbolic)
+    assert ATEN not in kinds(graph), [step.reason for step in graph.steps]
+    for _ in range(2):
+        assert_same(run(graph, *args), function(*args), rtol=1e-6, atol=1e-6)
+
+
+def test_gradients_of_averages_are_those_of_eager():
+    args = PLANES, PLANES, randn(2, 3, 4, 5), randn(2, 3, 4, 9)
+    graph = below_dynamo(gradients_of_pools, *args)
+    assert ATEN not in kinds(graph), [step.reason for step in graph.steps]
+    assert_same(run(graph, *args), gradients_of_pools(*args), rtol=1e-6, atol=1e-6)
+
+
+NORMED = {
+    "planes": (PLANES, *STATISTICS),
+    "rows": (randn(5, 3) + 100, *STATISTICS),
+    "float64": [x.double() for x in (PLANES, *STATISTICS)],
+    "one element twice": (randn(1, 3, 1, 2), *STATISTICS),
+    "equal elements": (torch.ones(2, 3, 4, 4), *STATISTICS),
+    "NaN in a channel": (torch.where(arange(3).view(3, 1, 1) == 1, NAN, PLANES), *STATISTICS),
+}
+
+
+@pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
+@pytest.mark.parametrize("name", NORMED)
+def test_a_batch_norm_in_training_has_at_most_twice_the_error_of_eager(name, symbolic):
+    args = NORMED[name]
+    graph = below_dynamo(batch_norm, *args, symbolic=symbolic)
+    assert ATEN not in kinds(graph), [step.reason for step in graph.steps]
+    found, eager = run(graph, *args), batch_norm(*args)
+    exact = batch_norm(*[x.double() for x in args])
+    for a, b, wanted in zip(found, eager, exact, strict=True):
+        assert a.dtype == b.dtype and a.stride() == b.stride()
+        assert torch.equal(a.isnan(), wanted.isnan())
+        ours, theirs = ((x.double() - wanted).abs().nan_to_num() for x in (a, b))
+        slack = 1e-12 if a.dtype == torch.float64 else 1e-6
+        assert ours.max() <= 2 * theirs.max() + slack * wanted.abs().nan_to_num().max()
+
+
+def test_a_batch_norm_of_bfloat16_beside_weights_of_float32_has_gradients():
+    norm = torch.nn.BatchNorm2d(3)
+    x = PLANES.bfloat16().requires_grad_()
+    weights = torch.linspace(-1, 1, 9)
+
+    def function(x):
+        return (norm(x).float().square() * weights).sum()
+
+    (wanted,) = torch.autograd.grad(function(x), x)
+    (found,) = torch.autograd.grad(torch.compile(function, backend="pto")(x), x)
+    assert_same(found, wanted)
+
+
+def test_the_gradient_of_an_embedding_is_one_step_of_aten():
+    table = torch.nn.Embedding(50, 8, padding_idx=1)
+    at = tensor([[1, 4, 4], [49, 0, 1]])
+
+    def function(at):
+        return (torch.tanh(table(at)) * 2).sum()
+
+    (wanted,) = torch.autograd.grad(function(at), table.weight)
+    compiled = torch.compile(function, backend="pto")
+    (found,) = torch.autograd.grad(compiled(at), table.weight)
+    assert_same(found, wanted, rtol=1e-6, atol=1e-7)
+    graph = below_dynamo(
+        lambda d, at: ATEN_OPS.embedding_dense_backward(d * 2, at, 50, 1, False),
+        d := randn(2, 3, 8), at,
+    )  # fmt: skip
+    assert kinds(graph) == ["program", ATEN]
+    assert graph.steps[1].reason == "sums at positions, which ATen adds faster"
+    assert torch.equal(run(graph, d, at)[0],
+                       ATEN_OPS.embedding_dense_backward(d * 2, at, 50, 1, False))  # fmt: skip
+
+
+REFUSED = {
+    "a divisor that may be 0": (lambda x: x % (x.abs() + 1), "where a divisor is 0"),
+    "a quotient rounded towards 0": (lambda x: torch.div(x, 4, rounding_mode="trunc") + 1,
+                                     "which ATen divides faster"),
+    "a pool in steps along rows": (lambda x: F.max_pool2d(x.view(1, 2, 4).double(), 2),
+                                   "in steps along rows"),
+    "a pool with gaps": (lambda x: F.max_pool2d(x.view(1, 2, 4).double(), (1, 2), 1, 0, 2),
+                         "gaps in its windows"),
+    "a pool with large windows": (lambda x: F.avg_pool2d(x.double().repeat(4, 4)[None], 6, 1),
+                                  "large windows"),
+    "a range of half precision": (lambda x: arange(4, dtype=torch.float16) * x, "ATen rounds"),
+    "channels last": (
+        lambda x: F.avg_pool2d(
+            x.double().view(1, 2, 2, 2).to(memory_format=torch.channels_last), 2, 1),
+        "has gaps in memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_aten_runs_what_is_left_with_a_reason(name):
+    function, why = REFUSED[name]
+    graph = below_dynamo(function, WHOLE)
+    reasons = [step.reason for step in graph.steps if step.kind == ATEN]
+    assert any(why in reason for reason in reasons), reasons
+    assert_same(run(graph, WHOLE), function(WHOLE))
+
+
+FAILING = {
+    "a remainder by 0": lambda x: ATEN_OPS.remainder.Scalar(x, 0) * 2,
+    "a quotient by 0": lambda x: ATEN_OPS.div.Scalar_mode(x, 0, rounding_mode="floor") * 2,
+    "a negative exponent": lambda x: x**-1 + 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_an_invalid_number_is_the_error_of_eager(name):
+    function = FAILING[name]
+    with pytest.raises(Exception) as wanted:  # noqa: PT011 its type is compared
+        function(WHOLE)
+    with pytest.raises(type(wanted.value)):
+        run(below_dynamo(function, WHOLE), WHOLE)
+
+
+def test_explain_shows_norms_pools_and_integers_in_programs():
+    norm = torch.nn.BatchNorm1d(3)
+
+    def function(x, at):
+        return F.avg_pool2d(norm(x), 3, 1, 1) + at % 4, x.new_zeros(2) + at[0, :2] ** 2
+
+    report = pto.torch.explain(
+        torch.compile(function, backend="pto"), randn(2, 3, 8), arange(8)[None]
+    )
+    assert {step.kind for step in report.steps} == {"program"} and report.share_of_aten() == 0
+    shown = {name for step in report.steps for name in step.operations}
+    assert {"_native_batch_norm_legit_functional", "avg_pool2d", "remainder.Scalar"} <= shown
