@@ -34,7 +34,7 @@ TENSORS = {
 ALIKE = {  # names that torch has, too, by what both are given
     "a": "abs neg exp2 expm1 square sign sin cos tan atan sinh cosh tanh asinh erf floor ceil "
     "trunc frac isnan isinf isfinite nan_to_num relu sigmoid round erfc exp sum mean prod amax "
-    "amin var std argmax argmin count_nonzero flatten clone tril triu",
+    "amin var std count_nonzero flatten clone tril triu",
     "u": "asin acos atanh",
     "p": "log log1p log2 log10 sqrt rsqrt reciprocal",
     "m": "logical_not any all",
@@ -44,19 +44,17 @@ ALIKE = {  # names that torch has, too, by what both are given
     "p, b": "pow",
     "m, ~m": "logical_and logical_or",
     "i, j": "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift",
-    "a, -1": "logsumexp softmax log_softmax cumsum cumprod argsort",
+    "a, -1": "logsumexp softmax log_softmax cumsum cumprod",
     "a, 0.5": "lerp_",
     "a, -1, 1": "clip clamp",
     "a, 1": "unsqueeze",
     "a[:, None], 1": "squeeze",
     "a, 0, 1": "transpose",
     "a, (1, 0)": "permute",
-    "a, (2, 6)": "reshape",
     "a, (0,)": "flip",
     "a, m, 2.0": "masked_fill",
     "a, b, 0.25": "lerp",
     "a, 1, k": "index_select",
-    "m, a, b": "where",
 }  # fmt: skip
 NEURAL = "relu6 leaky_relu elu gelu silu softplus mish hardswish hardsigmoid logsigmoid"
 EXPRESSIONS = """
@@ -70,6 +68,16 @@ ceildiv | a * pypto.ceildiv(a.shape[0], 2) | a * 2
 min | a * pypto.min(a.shape[0], 2) | a * 2
 max | a * pypto.max(a.shape[1], 2) | a * 4
 sum | a.sum(-1, keepdim=True) | a.sum(-1, keepdim=True)
+sum | pypto.sum(dim=-1, input=i) | i.sum(-1, dtype=torch.int32)
+prod | pypto.prod(j, -1, True) | j.prod(-1, True, dtype=torch.int32)
+logical_not | pypto.logical_not(a) | a == 0
+logical_not | pypto.logical_not(i) | i == 0
+logical_and | pypto.logical_and(i, a) | (i != 0) & (a != 0)
+logical_or | pypto.logical_or(input=i, other=m) | torch.logical_or(i, m)
+where | pypto.where(condition=m, input=a, other=0.0) | torch.where(m, a, 0.0)
+where | pypto.where(m, a, b) | torch.where(m, a, b)
+add | pypto.add(input_tensor=a, other=b) | a + b
+rms_norm | pypto.rms_norm(a, gamma=b[0], epsilon=1e-3) | F.rms_norm(a, (4,), b[0], eps=1e-3)
 round | pypto.round(a, decimals=1) | torch.round(a, decimals=1)
 rms_norm | pypto.rms_norm(a) | F.rms_norm(a, (4,), eps=1e-6)
 layer_norm | pypto.layer_norm(a) | F.layer_norm(a, (4,))
@@ -114,8 +122,14 @@ pad | pypto.pad(a, [0, 2, 0, 1], "constant", 3.0) | F.pad(a, (0, 2, 0, 1), value
 full | pypto.full([2, 3], 1.5, pypto.DT_FP32) | torch.full((2, 3), 1.5)
 full | pypto.full([2, 3], 2.0, pypto.DT_FP16, valid_shape=[2, 2]) | torch.full((2, 2), 2.0).half()
 zeros | pypto.zeros([2, 3], pypto.DT_INT32) | torch.zeros(2, 3, dtype=torch.int32)
+zeros | pypto.zeros(2, 3, dtype=pypto.DT_FP16) | torch.zeros(2, 3).half()
 ones | pypto.ones([2, 3]) | torch.ones(2, 3)
-arange | pypto.arange(1, 9, 2) | torch.arange(1, 9, 2)
+ones | pypto.ones(3) | torch.ones(3)
+reshape | pypto.reshape(input=a, shape=[2, 6]) | a.reshape(2, 6)
+permute | pypto.permute(a, dims=[1, 0]) | a.T
+view | pypto.view(a, [2, 2]) | a[:2, :2]
+arange | pypto.arange(1, 9, 2) | torch.arange(1, 9, 2, dtype=torch.int32)
+arange | pypto.arange(4.0) | torch.arange(4.0)
 eye | pypto.eye(3) | torch.eye(3)
 one_hot | pypto.one_hot(k, 4) | F.one_hot(k, 4)
 Tensor.transpose | a.transpose(0, 1) | a.T
@@ -132,9 +146,13 @@ scatter_add | pypto.scatter_add(a, 0, k[None, :], b[:1, :2]) | \
 a.scatter_add(0, k[None, :], b[:1, :2])
 scatter_update | pypto.scatter_update(a, -2, k, b[:2]) | a.index_copy(0, k, b[:2])
 index_add | pypto.index_add(a, 0, k, b[:2]) | a.index_add(0, k, b[:2])
+index_add | pypto.index_add(a, 0, index=k, source=b[:2]) | a.index_add(0, k, b[:2])
 sort | pypto.sort(a, 1, True)[0] | a.sort(1, True)[0]
 topk | pypto.topk(b, 2, -1, True)[0] | b.topk(2)[0]
-topk | pypto.topk(b, 2, largest=False)[1] | b.topk(2, largest=False)[1]
+topk | pypto.topk(b, 2, largest=False)[1] | b.topk(2, largest=False)[1].int()
+argmax | pypto.argmax(b) | b.argmax(-1).int()
+argmin | pypto.argmin(input=a, dim=0, keepdim=True) | a.argmin(0, True).int()
+argsort | pypto.argsort(b, None, True) | b.argsort(-1, True).int()
 cummax | pypto.cummax(b, 1) | b.cummax(1)[0]
 cummin | pypto.cummin(a, 1) | a.cummin(1)[0]
 experimental.gather_in_ub | pypto.experimental.gather_in_ub(w, k[None, :], \
@@ -156,8 +174,12 @@ extend_params={"trans_mode": pypto.TransMode.CAST_RINT}) | a @ w
 Tensor.matmul | a @ w | a @ w
 scaled_mm | pypto.scaled_mm(q, q.transpose(0, 1), pypto.ones([3, 2]), pypto.ones([2, 3])) | \
 (q.float() @ q.float().T)
-quantize | pypto.quantize(a)[1] | a.abs().amax(-1, True) / 127
-dequantize | pypto.dequantize(q, 0.5) | q * 0.5
+quantize | pypto.quantize(a, p[:, 0] * 99, pypto.DT_INT8, -1) | \
+(a * p[:, :1] * 99).round().clamp(-128, 127).to(torch.int8)
+quantize | pypto.quantize(a, p[0] * 99, pypto.DT_UINT8, 0, p[1]) | \
+(a * p[0] * 99 + p[1]).round().clamp(0, 255).to(torch.uint8)
+dequantize | pypto.dequantize(q, p[:, 0], pypto.DT_FP32, -1, b[:, 0]) | (q + b[:, :1]) * p[:, :1]
+dequantize | pypto.dequantize(q, p[0], pypto.DT_FP32, -2) | q * p[0]
 experimental.transposed_batchmatmul | pypto.experimental.transposed_batchmatmul(\
 pypto.cast(a[:, None], pypto.DT_FP16), pypto.cast(w[None], pypto.DT_FP16), pypto.DT_FP32) | \
 (a.half().float() @ w.half().float())[:, None]

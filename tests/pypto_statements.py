@@ -57,6 +57,13 @@ def assembled(a, b):
     return out * 1
 
 
+@row("assemble", lambda a, b, **_: torch.cat([b[:, :1], a[:, :3]], 1))
+def assembled_at_once(a, b):
+    out = pypto.tensor(shape=[3, 4], dtype=pypto.DT_FP32)
+    pypto.assemble([(b[:, :1], [0, 0]), (a[:, :3], [0, 1])], out, parallel=True)
+    return out * 1
+
+
 @row("slice assignment", lambda a, b, **_: torch.cat([F.pad(b[:1], (0, 1)), F.pad(a, (1, 0))]))
 @row("Tensor.move", lambda a, b, **_: torch.cat([F.pad(b[:1], (0, 1)), F.pad(a, (1, 0))]))
 def moved(a, b):

@@ -32,6 +32,7 @@ from pto.language.symbol import SymbolicScalar as _SymbolicScalar
 from pto.language.tile_hints import set_options as _set_for_lines
 from pto.language.trace import is_tracing
 from pypto import _expressions
+from pypto._arguments import with_public_names
 from pypto._settings import NESTED, ORDER, TASKS, flat, options_of
 
 _IMPORTED = {*globals()}
@@ -46,24 +47,25 @@ if _elsewhere is not None and _elsewhere.origin is not None:  # a bare folder is
         f"take {_HERE.parent} from the path, or uninstall pypto",
     )
 
-# Names that the language has, too, with the same arguments.
+# Names that the language has, too.
 _SAME = """
-    DYN DYNAMIC STATIC function symbolic_scalar is_loop_begin is_loop_end
-    min max ceildiv view assemble reshape transpose permute unsqueeze squeeze flatten concat
-    clone zeros ones arange eye one_hot tril triu
+    DYN DYNAMIC STATIC function symbolic_scalar is_loop_begin is_loop_end min max ceildiv
+    set_semantic_label device_synchronize
+"""
+# ... where the public package may have other names for the arguments.
+_BY_NAME = """
+    transpose permute unsqueeze squeeze flatten concat clone eye one_hot tril triu
     add sub mul floor_divide maximum minimum atan2 logaddexp
     abs neg exp2 expm1 log1p square sign
     sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
     floor ceil trunc frac isnan isinf isfinite nan_to_num lerp masked_fill clip clamp
     bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
-    logical_and logical_or logical_not eq ne lt le gt ge where
-    sum prod amax amin mean var std any all count_nonzero logsumexp
+    logical_and logical_or logical_not eq ne lt le gt ge
+    amax amin mean var std any all count_nonzero logsumexp
     relu relu6 leaky_relu elu gelu silu sigmoid softplus mish hardswish hardsigmoid logsigmoid
     softmax log_softmax rms_norm layer_norm online_softmax
     gather scatter scatter_ scatter_add scatter_add_ index_select index_add index_add_
-    take_along_dim flip sort argsort argmax argmin cumsum cumprod cummax cummin
-    quantize dequantize scaled_mm
-    set_semantic_label device_synchronize
+    take_along_dim flip sort cumsum cumprod cummax cummin scaled_mm
 """
 # These take a precision there, which has no meaning.
 _PRECISE = "div pow remainder fmod exp log log2 log10 sqrt rsqrt reciprocal"
@@ -80,48 +82,18 @@ if "torch" in sys.modules:  # there, PyTorch itself finds the device npu
         importlib.import_module("pto.torch.npu")
 
 
-def _without_precision(name: str) -> Callable:
-    function = getattr(pto, name)
-
-    def called(*args: Any, precision_type: Any = None, **others: Any) -> Any:
-        return function(*(a for a in args if not isinstance(a, PrecisionType)), **others)
-
-    called.__name__ = called.__qualname__ = name
-    return called
-
-
-class PrecisionType(enum.IntEnum):
-    """How exactly a chip computes; here it has no meaning."""
-
-    INTRINSIC, HIGH_PRECISION = 0, 1
-
-
-class ReLuType(enum.IntEnum):
-    """The relu_type of a product: ReLuType.RELU makes zeros of negative results."""
-
-    NO_RELU, RELU = 0, 1
-
-
-class TransMode(enum.IntEnum):
-    """How products round f32 on a chip; here they do not."""
-
-    CAST_NONE, CAST_RINT, CAST_ROUND = 0, 1, 2
-
-
-class TileOpFormat(enum.IntEnum):
-    """How a chip keeps a matrix; here it has no meaning."""
-
-    TILEOP_ND, TILEOP_NZ = 0, 1
-
-
-class CachePolicy(enum.IntEnum):
-    """The tensors that a chip keeps; here it has no meaning."""
-
-    PREFETCH, NONE_CACHEABLE = 0, 1
-
+# Without a meaning here: how exactly a chip computes, how its products round f32, how it keeps a
+# matrix, and which tensors it keeps. RELU makes zeros of a product's negative results.
+PrecisionType = enum.IntEnum("PrecisionType", "INTRINSIC HIGH_PRECISION", start=0)
+TransMode = enum.IntEnum("TransMode", "CAST_NONE CAST_RINT CAST_ROUND", start=0)
+TileOpFormat = enum.IntEnum("TileOpFormat", "TILEOP_ND TILEOP_NZ", start=0)
+CachePolicy = enum.IntEnum("CachePolicy", "PREFETCH NONE_CACHEABLE", start=0)
+ReLuType = enum.IntEnum("ReLuType", "NO_RELU RELU", start=0)
 
 globals().update({name: getattr(pto, name) for name in _SAME.split()})
-globals().update({name: _without_precision(name) for name in _PRECISE.split()})
+globals().update({name: with_public_names(getattr(pto, name)) for name in _BY_NAME.split()})
+_PRECISION = ("precision_type", PrecisionType)
+globals().update({n: with_public_names(getattr(pto, n), _PRECISION) for n in _PRECISE.split()})
 globals().update({name: getattr(pto, ours) for name, ours in _TYPES.items()})
 DataType = SimpleNamespace(**{name: getattr(pto, ours) for name, ours in _TYPES.items()})
 CastMode = SimpleNamespace(**{f"CAST_{one.name}": one for one in pto.CastMode})
@@ -152,13 +124,14 @@ class Tensor(metaclass=_Tensor):
         parts = given if isinstance(given, tuple) else (given,)
         shape = next((one for one in parts if isinstance(one, list | tuple)), None)
         if shape is None:
-            return TensorType(given)
+            return TensorType(given, rest=pto.STATIC)
         return _annotation(shape, next((one for one in parts if isinstance(one, pto.DType)), None))
 
 
 def _annotation(shape: Any, dtype: Any) -> TensorType:
-    """No sizes at all stand for any."""
-    return TensorType((*(shape or [...]), *([] if dtype is None else [dtype])))
+    """Sizes that nothing says, as those of `...`, are numbers while tracing."""
+    parts = (*(shape or [...]), *([] if dtype is None else [dtype]))
+    return TensorType(parts, rest=pto.STATIC)
 
 
 tensor = Tensor
@@ -168,23 +141,19 @@ def full(size: Any, fill_value: Any, dtype: Any = None, *, valid_shape: Any = No
     return pto.full(size if valid_shape is None else valid_shape, fill_value, dtype)
 
 
-def cast(x: Any, dtype: Any, mode: Any = pto.CastMode.NONE, satmode: Any = False) -> Any:
-    return pto.cast(x, dtype, mode, satmode)
+def cast(input: Any, dtype: Any, mode: Any = pto.CastMode.NONE, satmode: Any = False) -> Any:
+    return pto.cast(input, dtype, mode, satmode)
 
 
-def matmul(a: Any, b: Any, out_dtype: Any = None, *, a_trans: bool = False, b_trans: bool = False,
-           c_matrix_nz: bool = False,
+def matmul(input: Any, mat2: Any, out_dtype: Any = None, *, a_trans: bool = False,
+           b_trans: bool = False, c_matrix_nz: bool = False,
            extend_params: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """Products; formats in which a chip keeps matrices have no meaning here."""
     given = dict(extend_params) if extend_params else None
     if given:
         given.pop("trans_mode", None)
         given["relu"] = given.pop("relu_type", given.get("relu", False)) in (True, ReLuType.RELU)
-    return pto.matmul(a, b, out_dtype, a_trans=a_trans, b_trans=b_trans, extend_params=given)
-
-
-def topk(x: Any, k: Any, dim: Any = None, largest: bool = True, algo: Any = None) -> Any:
-    return pto.topk(x, k, -1 if dim is None else dim, largest)
+    return pto.matmul(input, mat2, out_dtype, a_trans=a_trans, b_trans=b_trans, extend_params=given)
 
 
 def pad(x: Any, padding: Any, mode: str = "constant", value: Any = 0) -> Any:
@@ -203,8 +172,8 @@ def _check_constant(name: str, mode: Any) -> None:
         fail(f"{name} pads with {mode!r}", 'the only mode is "constant"', "concat slices")
 
 
-def expand_clone(x: Any, shape: Any, *, valid_shape: Any = None) -> Any:
-    return pto.expand_clone(x, shape if valid_shape is None else valid_shape)
+def expand_clone(input: Any, shape: Any, *, valid_shape: Any = None) -> Any:
+    return pto.expand_clone(input, shape if valid_shape is None else valid_shape)
 
 
 class loop(pto.loop):  # noqa: N801 a name of that package
@@ -239,8 +208,8 @@ def get_cube_tile_shapes() -> list[list[int]]:
     return pto.get_cube_tile_shapes() if is_tracing() else []
 
 
-def round(x: Any, decimals: int = 0) -> Any:
-    return pto.round(x * 10.0**decimals) / 10.0**decimals if decimals else pto.round(x)
+def round(input: Any, decimals: int = 0) -> Any:
+    return pto.round(input * 10.0**decimals) / 10.0**decimals if decimals else pto.round(input)
 
 
 # Names for one expression of the language.
@@ -249,9 +218,7 @@ _EXPRESSIONS = {
     "hypot": lambda a, b: pto.sqrt(a * a + b * b),
     "prelu": lambda x, weight: pto.where(x >= 0, x, x * weight),
     "expand_exp_dif": lambda a, b: pto.exp(a - b),
-    "axpy_": _expressions.axpy_,
-    "ceil_div": _expressions.ceil_div,
-    "scatter_update": _expressions.scatter_update,
+    "lrelu": lambda other, negative_slope=0.01: pto.leaky_relu(other, negative_slope),
     "bytes_of": lambda kind: kind.bytes,
 }
 _IN_MEMORY = {  # under `experimental`: rows through a table of pages, wherever a chip puts them
@@ -262,12 +229,13 @@ _IN_MEMORY = {  # under `experimental`: rows through a table of pages, wherever 
     "transposed_batchmatmul": lambda a, b, out_dtype: pto.matmul(
         a.transpose(0, 1), b, out_dtype).transpose(0, 1),
 }  # fmt: skip
-# ... and for one of its functions.
-_OTHERWISE = {
-    "greater": "gt", "floor_div": "floor_divide", "lrelu": "leaky_relu",
-}  # fmt: skip
-globals().update(_EXPRESSIONS)
-globals().update({name: getattr(pto, ours) for name, ours in _OTHERWISE.items()})
+for _name, _function in _EXPRESSIONS.items():
+    _function.__name__ = _name
+    globals()[_name] = with_public_names(_function)
+globals().update({name: getattr(_expressions, name) for name in _expressions.NAMES.split()})
+globals().update(  # ... and for one of its functions
+    greater=with_public_names(pto.gt), floor_div=with_public_names(pto.floor_divide)
+)
 
 
 def _through_pages(rows: Any, index: Any, pages: Any, size: int) -> Any:
@@ -294,12 +262,8 @@ def jit(function: Callable | None = None, **settings: Any) -> Any:
     return made if function is None else made(function)
 
 
-class RunMode(enum.IntEnum):
-    """Where programs run; here the device of the tensors says so."""
-
-    NPU, SIM = 0, 1
-
-
+# Where programs run; here the device of the tensors says so.
+RunMode = enum.IntEnum("RunMode", "NPU SIM", start=0)
 _said: set[str] = set()
 
 
@@ -353,7 +317,6 @@ def _parts(settings: dict[str, Any]) -> bool:
 
 
 def _set_options(**settings: Any) -> None:
-    """The same for the lines behind it."""
     _no_meaning(settings, but=_ACTS)
     if not is_tracing():
         return

@@ -5,12 +5,15 @@
     import torch, torch_npu
     torch.randn(4, 4, device="npu")
 
-Refused where the real package is installed: a process has one device named npu.
+Refused where the real package is installed: a process has one device named npu. A format says how a
+chip keeps a matrix; here it has no meaning, and every tensor has the plain one.
 """
 
+import enum
 import importlib.machinery
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
@@ -30,3 +33,26 @@ if _elsewhere is not None and _elsewhere.origin is not None:  # a bare folder is
 import pto.torch.npu  # noqa: E402, F401
 
 npu = torch.npu
+npu.config = SimpleNamespace(allow_internal_format=True)  # programs set it
+
+
+class Format(enum.IntEnum):
+    """Formats of tensors, by their numbers there."""
+
+    NCHW, NHWC, ND, NC1HWC0 = 0, 1, 2, 3
+    FRACTAL_Z, FRACTAL_NZ = 4, 29
+
+
+def npu_format_cast(x: torch.Tensor, acl_format: int, **_: object) -> torch.Tensor:
+    """x itself: a format is a hint."""
+    return x
+
+
+def npu_format_cast_(x: torch.Tensor, acl_format: int) -> torch.Tensor:
+    """x itself."""
+    return npu_format_cast(x, acl_format)
+
+
+def get_npu_format(x: torch.Tensor) -> Format:
+    """The plain format."""
+    return Format.ND

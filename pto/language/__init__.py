@@ -60,9 +60,6 @@ from pto.language.elementwise import (
     gt,
     le,
     log,
-    logical_and,
-    logical_not,
-    logical_or,
     lt,
     maximum,
     minimum,
@@ -109,6 +106,7 @@ from pto.language.infer import (
 from pto.language.interpret import interpret, interpret_with_bounds
 from pto.language.jit import Jit, jit
 from pto.language.local import tensor
+from pto.language.logic import logical_and, logical_not, logical_or
 from pto.language.matrix import matmul, scaled_mm
 from pto.language.nn import (
     elu,

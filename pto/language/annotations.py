@@ -36,11 +36,14 @@ STATIC = Marker("STATIC")
 
 
 class TensorType:
-    """The text of an annotation as values; `sizes` is None where it says nothing of them."""
+    """The text of an annotation as values; `sizes` is None where it says nothing of them.
 
-    __slots__ = ("is_constant", "kind", "sizes")
+    `rest` says what `...` says of each axis that it stands for: DYN or STATIC.
+    """
 
-    def __init__(self, parts: Any = None, is_constant: bool = False):
+    __slots__ = ("is_constant", "kind", "rest", "sizes")
+
+    def __init__(self, parts: Any = None, is_constant: bool = False, rest: Marker = DYN):
         given = () if parts is None else parts if isinstance(parts, tuple | list) else (parts,)
         self.kind = given[-1] if given and isinstance(given[-1], DType) else None
         sizes = given[:-1] if self.kind else given
@@ -55,6 +58,7 @@ class TensorType:
                  "take one out", InvalidType)  # fmt: skip
         self.sizes = tuple(sizes) if parts is not None else None
         self.is_constant = is_constant
+        self.rest = rest
 
     def __repr__(self) -> str:
         parts = [*map(str, self.sizes or ()), *([f"pto.{self.kind}"] if self.kind else [])]
@@ -67,7 +71,7 @@ class TensorType:
         given = [*self.sizes]
         if Ellipsis in given:
             at = given.index(Ellipsis)
-            given[at : at + 1] = [DYN] * (rank - len(given) + 1)
+            given[at : at + 1] = [self.rest] * (rank - len(given) + 1)
         if len(given) != rank:
             fail(
                 f"{name} has {rank} axes, and is annotated as {self!r}",
@@ -106,12 +110,13 @@ class TensorType:
 
     @property
     def is_static(self) -> bool:
-        return STATIC in (self.sizes or ())
+        sizes = self.sizes or ()
+        return STATIC in sizes or (Ellipsis in sizes and self.rest is STATIC)
 
     @property
     def is_free(self) -> bool:
         """Says whether every tensor fits it."""
-        return self.kind is None and self.sizes in (None, (Ellipsis,))
+        return self.kind is None and self.sizes in (None, (Ellipsis,)) and not self.is_static
 
 
 def refuse_size(name: str, axis: int, size: Any, kind: TensorType) -> None:

@@ -56,7 +56,7 @@ def classify(kind: type) -> int:
         return EXCHANGE
     if hasattr(kind, "__dlpack__"):
         return DLPACK
-    is_structure = issubclass(kind, list | enum.Enum) or "__dataclass_fields__" in vars(kind)
+    is_structure = issubclass(kind, list | dict | enum.Enum) or "__dataclass_fields__" in vars(kind)
     return STRUCTURE if is_structure else UNKNOWN
 
 
@@ -129,11 +129,15 @@ def as_library(buffer: object, like: Any) -> object:
 
 
 def key(function: str, name: str, value: Any) -> tuple:
-    """Returns what stands in the key for a list, a dataclass, or a member of an enumeration."""
+    """Returns what stands in the key for a list, dict, dataclass, or member of an enumeration."""
     if isinstance(value, enum.Enum):
         return type(value), value.name
     if isinstance(value, list):
         return list, *(constant_key(function, name, one) for one in value)
+    if isinstance(value, dict):
+        known = (constant_key(function, f"a key of {name}", one) for one in value)
+        members = (constant_key(function, f"{name}[{k!r}]", one) for k, one in value.items())
+        return type(value), *zip(known, members, strict=True)
     fields = vars(type(value))["__dataclass_fields__"]
     members = (constant_key(function, f"{name}.{n}", getattr(value, n)) for n in fields)
     return type(value), *members
@@ -189,7 +193,7 @@ _TEXTS = {
     "kind": (
         "{name} is {value}",
         "arguments are arrays (torch, NumPy, anything with DLPack) and constants: bool, int, "
-        "float, str, None, a pto type, or tuples and dataclasses of these",
+        "float, str, None, a pto type, or tuples, dicts and dataclasses of these",
         "convert it, a list to a tuple or to an array; an array of a class of its own (masked) to "
         "a plain one",
         InvalidType,

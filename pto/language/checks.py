@@ -16,8 +16,8 @@ from typing import Any
 from pto.errors import InvalidType, InvalidValue
 from pto.language.branches import truth
 from pto.language.dtypes import boolean, i64
-from pto.language.elementwise import logical_not
 from pto.language.location import describe, fail
+from pto.language.logic import logical_not
 from pto.language.reduce import sum
 from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor

@@ -22,8 +22,9 @@ from pto.errors import InvalidType
 from pto.language import whole as whole_numbers
 from pto.language.branches import branch, merged, truth
 from pto.language.dtypes import boolean
-from pto.language.elementwise import logical_and, logical_not, logical_or, ne
+from pto.language.elementwise import ne
 from pto.language.location import fail
+from pto.language.logic import logical_and, logical_not, logical_or
 from pto.language.tensor import Tensor
 from pto.language.trace import current
 from pto.language.types import constant, number

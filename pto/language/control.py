@@ -19,15 +19,15 @@ from typing import Any
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.carried import Carried, Undefined, as_traced, enter, leaving
-from pto.language.dtypes import i64
+from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import eq, ge, gt, le, where
 from pto.language.location import describe, fail, user_line
 from pto.language.scope import Captured, Scope
 from pto.language.stepping import stepped, stepped_loop
-from pto.language.symbol import is_whole
+from pto.language.symbol import is_whole, unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace, current, is_tracing
-from pto.language.types import constant
+from pto.language.types import cast, constant
 from pto.language.whole import max, plain, whole
 
 
@@ -35,7 +35,8 @@ class loop:
     """The iterations of a loop of the program: `for i in pto.loop(stop)`, or start, stop, step.
 
     `unroll_list=[8, 2]` runs the body eight times in one iteration, then twice, then once for what
-    is left. Outside a traced function it counts as range() does.
+    is left. A condition as a bound counts as 0 or 1. Outside a traced function it counts as range()
+    does.
 
     Formula: for k in range(start, stop, step)
     Shapes: bounds have no axes; carried tensors keep their shapes
@@ -53,6 +54,7 @@ class loop:
         if not 1 <= len(bounds) <= 3:
             fail(f"loop: {len(bounds)} bounds", "a loop takes stop, or start, stop and step",
                  "pass one to three whole numbers", InvalidType)  # fmt: skip
+        bounds = tuple(map(_counted, bounds))
         self.start, self.stop = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
         self.step = bounds[2] if len(bounds) == 3 else 1
         self.name, self.idx_name, self.parallel = name, idx_name, parallel
@@ -113,6 +115,14 @@ class loop:
                 InvalidType,
             )
         return iter(range(self.start, self.stop, self.step))
+
+
+def _counted(bound: Any) -> Any:
+    """A condition as a number, 0 or 1; any other bound as it is."""
+    value = unwrapped(bound)
+    if isinstance(value, Tensor) and value.ndim == 0 and value.dtype is boolean:
+        return Tensor(value.trace, cast(value, i64).value, weak=True)
+    return int(value) if isinstance(value, bool) else bound
 
 
 class loop_unroll(loop):

@@ -232,15 +232,12 @@ def bitwise_xor(a: Operand, b: Operand) -> Tensor:
     return binary("bitwise_xor", x, y)
 
 
-@method("bitwise_not", "logical_not", "__invert__")
+@method("bitwise_not", "__invert__")
 def bitwise_not(x: Tensor) -> Tensor:
     """~x on conditions, or on the bits of integers."""
     x = _only_tensor(x, "bitwise_not")
     op = "logical_not" if x.dtype is boolean else "bitwise_not"
     return Tensor(x.trace, x.trace.here().unary(op, x.value))
-
-
-logical_and, logical_or, logical_not = bitwise_and, bitwise_or, bitwise_not
 
 
 _ON_BOOL = {

@@ -98,21 +98,19 @@ def eye(n: Whole, m: Whole | None = None, dtype: Kind = f32) -> Tensor:
     return cast(same, dtype)
 
 
-def _triangle(name: str, x: Tensor, diagonal: int, is_lower: bool) -> Tensor:
+def _triangle(name: str, x: Tensor, diagonal: Whole, is_lower: bool) -> Tensor:
     if x.ndim < 2:
         fail(f"{name}: the operand has the shape {list(x.shape)}", "a triangle is part of matrices",
              "give the operand two axes")  # fmt: skip
-    if not isinstance(diagonal, int):
-        fail(f"{name}: the diagonal is {describe(diagonal)}", "it is known while tracing",
-             "pass an int", InvalidType)  # fmt: skip
+    far = whole(x.trace, diagonal, name)
     m, n = x.shape[-2:]
     above = _counting(x.trace, [1, n], 1) - _counting(x.trace, [m, 1], 0)
-    kept = above <= diagonal if is_lower else above >= diagonal
+    kept = above <= far if is_lower else above >= far
     return where(kept, x, constant(x.trace, 0, x.dtype))
 
 
 @method("tril")
-def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+def tril(x: Tensor, diagonal: Whole = 0) -> Tensor:
     """x with zeros above a diagonal of the last two axes.
 
     Formula: y[..., i, j] = x[..., i, j] if j - i <= diagonal else 0
@@ -121,7 +119,7 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @method("triu")
-def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+def triu(x: Tensor, diagonal: Whole = 0) -> Tensor:
     """x with zeros below a diagonal of the last two axes.
 
     Formula: y[..., i, j] = x[..., i, j] if j - i >= diagonal else 0

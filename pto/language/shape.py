@@ -11,8 +11,9 @@ from pto.errors import InvalidIndex, InvalidType
 from pto.language.location import describe, fail
 from pto.language.operands import Axes, Shape, Whole
 from pto.language.operation import a_sequence, method, must_be_traced, operation
-from pto.language.symbol import simplified
+from pto.language.symbol import is_whole, simplified
 from pto.language.tensor import ShortPart, Tensor
+from pto.language.whole import sized
 
 
 def normal_axis(axis: object, rank: int, name: str) -> int:
@@ -40,10 +41,10 @@ def normal_axis(axis: object, rank: int, name: str) -> int:
     return number % rank
 
 
-def _sizes(name: str, shape: tuple) -> list:
+def _sizes(name: str, x: Tensor, shape: tuple) -> list:
     """The sizes that were given, one by one or as one sequence; each an integer or a Dim."""
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    given = [*map(simplified, given)]
+    given = [_from_data(name, x, size) for size in map(simplified, given)]
     for size in given:
         whole = isinstance(size, int | _core.Dim) and not isinstance(size, bool)
         if not whole or (isinstance(size, int) and abs(size) >= 1 << 63):
@@ -54,6 +55,11 @@ def _sizes(name: str, shape: tuple) -> list:
                 InvalidType,
             )
     return given
+
+
+def _from_data(name: str, x: Tensor, size: Any) -> Any:
+    """A size that a number of the program says, as a symbol; anything else as it is."""
+    return sized(x.trace, size, name) if isinstance(size, Tensor) and is_whole(size) else size
 
 
 def same_size(a: object, b: object) -> bool:
@@ -111,25 +117,35 @@ def reshape(
     """x with other sizes, the same number of elements in order; -1 stands for what is left over.
 
     A reshape moves no data, unless it regroups the elements of a tensor with gaps. `valid_shape` is
-    the shape of the part at the front that is wanted. `inplace` says that x is not used any more;
-    the compiler sees that itself.
+    the shape of the part at the front that is wanted; an x that data end early has its elements
+    alone. `inplace` says that x is not used any more; the compiler sees that itself.
 
     Formula: y.reshape(-1)[k] = x.reshape(-1)[k]
     Shapes: the result has `shape`, with as many elements as x
     Example: pto.reshape(x, 3, -1)
     """
-    found = _reshaped(x, shape)
     if valid_shape is None:
-        return found
+        return _reshaped(x, shape)
     valid = a_sequence("reshape", "the valid shape", valid_shape)
-    if len(valid) != found.ndim:
-        fail(f"reshape: the valid shape has {len(valid)} sizes for {found.ndim} axes",
+    sizes = _sizes("reshape", x, shape)
+    if len(valid) != len(sizes):
+        fail(f"reshape: the valid shape has {len(valid)} sizes for {len(sizes)} axes",
              "it is a part of the result", "pass a size for each axis")  # fmt: skip
+    if _ends_early(x, sizes):
+        return ShortPart(_reshaped(x, (valid,)), tuple(sizes))
+    found = _reshaped(x, shape)
     return ShortPart(found[tuple(slice(0, size) for size in valid)], found.shape)
 
 
+def _ends_early(x: Tensor, sizes: list) -> bool:
+    """Says whether x has fewer elements than sizes say: a part, or computed from one."""
+    if any(same_size(n, -1) for n in sizes) or same_size(math.prod(x.shape), math.prod(sizes)):
+        return False
+    return isinstance(x, ShortPart) or any(x.trace.is_from_data(n) for n in x.shape)
+
+
 def _reshaped(x: Tensor, shape: tuple) -> Tensor:
-    sizes = _sizes("reshape", shape)
+    sizes = _sizes("reshape", x, shape)
     negative = [n for n in sizes if isinstance(n, int) and n < 0]
     if negative not in ([], [-1]):
         _does_not_become(x, sizes)
@@ -199,7 +215,7 @@ def expand_clone(x: Tensor, shape: Sequence[Whole]) -> Tensor:
     Shapes: the result has `shape`, to which x broadcasts
     Example: pto.expand_clone(v, [2, -1])
     """
-    sizes = list(a_sequence("expand_clone", "the shape", shape))
+    sizes = _sizes("expand_clone", x, a_sequence("expand_clone", "the shape", shape))
     for place in range(1, min(len(sizes), x.ndim) + 1):
         if same_size(sizes[-place], -1):
             sizes[-place] = x.shape[-place]
@@ -214,7 +230,7 @@ def broadcast_to(x: Tensor, *shape: Shape) -> Tensor:
     Shapes: the result has `shape`, to which x broadcasts
     Example: pto.broadcast_to(v, 2, 3)
     """
-    sizes = tuple(_sizes("broadcast_to", shape))
+    sizes = tuple(_sizes("broadcast_to", x, shape))
     if any(isinstance(size, int) and size < 0 for size in sizes):
         fail(f"broadcast_to: {list(x.shape)} repeated up to {list(sizes)}",
              "sizes are not negative", "pass x.shape[i] for a size that stays")  # fmt: skip

@@ -21,6 +21,7 @@ from pto.language.location import describe, fail, traced_line
 from pto.language.results import Form, taken_apart
 from pto.language.scope import Captured, Scope
 from pto.language.tensor import Tensor
+from pto.language.upper_bounds import symbols_of
 
 _of_thread = threading.local()
 
@@ -85,6 +86,16 @@ class Trace:
             self.symbols += 1
             self.here().size(value, scope.sizes[value])
         return scope.sizes[value]
+
+    def is_from_data(self, size: Any) -> bool:
+        """Says whether a size has a symbol that data define."""
+        found = symbols_of(size)
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if not found.isdisjoint(symbol.value for symbol in scope.sizes.values()):
+                return True
+            scope = scope.parent
+        return False
 
     def check_open(self) -> None:
         """Raises InvalidType where the tracing has ended: its tensors are of no use any more."""

@@ -153,10 +153,13 @@ _of_numbers("as_variable", lambda n: n)  # a number that the call knows is one a
 def symbolic_scalar(value: Any) -> SymbolicScalar:
     """An int, a size or an element of an integer tensor as a number whose `/` rounds down.
 
+    A bool is 0 or 1.
+
     Formula: value
     Shapes: a number has no axes
     Example: pto.full([1], pto.symbolic_scalar(x.shape[1]) / 2)
     """
+    value = int(value) if isinstance(value, bool) else value
     if not is_whole(value):
         _not_whole("symbolic_scalar", value)
     return SymbolicScalar(plain(value))
