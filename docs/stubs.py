@@ -21,11 +21,13 @@ from types import UnionType
 from typing import Any, get_args, get_origin
 
 import pto
+from pto.adapters.record import Record
 from pto.language import operands, tile_hints
 from pto.language.tensor import Tensor
 
 PTO = Path(__file__).resolve().parent.parent / "pto"
 ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
+KNOW_SIZES = ("jax", "mindspore")  # before a program runs; they refuse what does not
 ROOMS = ("aten", "comm", "models", "ops", "testing")
 PROPERTIES = {
     "dtype": "DType",
@@ -233,9 +235,23 @@ def files() -> dict[Path, str]:
                 f"from pto.{room} import *  # noqa: F403\n" for room in ("models", "ops")
             )
             others = "def __getattr__(name: str) -> Any: ...  # operators of users\n"
-            text = f"from typing import Any\n{known}{text}{others}"
+            text = f"{known}{text}{others}"
+            if name in KNOW_SIZES:
+                text = refused() + text.replace("noqa: F403", "noqa: E402, F403")
+            text = f"from typing import Any, NoReturn\n{text}"
         texts[PTO / f"{name}.pyi"] = LICENCE + text
     return {path: formatted(path, text) for path, text in texts.items()}
+
+
+def refused() -> str:
+    """Operators of pto.ops whose results have sizes that follow from data, as functions that take
+    nothing. They stand in front of the others: type checkers keep the first of a name."""
+    made = ""
+    for name in pto.ops.__all__:
+        if Record((operator := getattr(pto.ops, name)).index).is_bounded:
+            parts = ", ".join(parameters_of(operator)).replace("Any", "NoReturn")
+            made += f"def {name}({parts}) -> NoReturn: ...  # its size follows from data\n"
+    return made
 
 
 def formatted(path: Path, text: str) -> str:

@@ -3,13 +3,15 @@
 
     text = html(trace, "page.html", sources=["kernels/attention.cpp"])
 
-`sources` are files to show beside it, or folders where lines of the trace name files.
+`sources` are files to show beside it, names with a path or a text, or folders where lines of the
+trace name files. `functions`: of a kernel its file and its function there.
 """
 
 import importlib
 import json
+import linecache
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +20,24 @@ from pto.errors import Failure, InvalidValue, MissingFile
 if TYPE_CHECKING:
     from pto.studio import Document
 
+Source = str | os.PathLike | tuple[str, Path | str]
 TEXTS_MAX = 1 << 20  # characters of a source that a page takes
+# A trace of somebody else does not make a page show other files of this machine.
+SUFFIXES = {".py", ".cpp", ".cc", ".cxx", ".cce", ".hpp", ".h", ".inc"}
 
 
 def html(
-    trace: Any, path: str | os.PathLike | None = None, sources: Iterable[str | os.PathLike] = ()
-) -> str:
-    """The text of the page of a trace: its JSON, or the path of its file. Written to `path` if one
-    is given. Raises Failure where Bokeh is not installed or the path cannot be written."""
-    text = importlib.import_module("pto.studio").page(read(trace, sources))
+    trace: Any,
+    path: str | os.PathLike | None = None,
+    sources: Iterable[Source] = (),
+    functions: Mapping[str, tuple[str, str]] = {},
+    name: str = "",
+) -> str:  # noqa: B006 never changed
+    """The text of the page of a trace: its JSON, or the path of its file, under that name. Written
+    to `path` if one is given. Raises Failure without Bokeh, and where it cannot be written."""
+    document = read(trace, sources, functions)
+    document.name = name or document.name
+    text = importlib.import_module("pto.studio").page(document)
     if path is not None:
         try:
             Path(path).write_text(text, encoding="utf-8")
@@ -39,14 +50,16 @@ def html(
     return text
 
 
-def read(trace: Any, sources: Iterable[str | os.PathLike] = ()) -> "Document":
+def read(
+    trace: Any, sources: Iterable[Source] = (), functions: Mapping[str, tuple[str, str]] = {}
+) -> "Document":  # noqa: B006 never changed
     """The document of a trace: its JSON, or the path of its file. Sources that its lines name are
     looked up beside the file and in folders among `sources`; files among these are shown too.
 
     Raises MissingFile without the file, InvalidValue where it is no trace.
     """
     studio = importlib.import_module("pto.studio")
-    given = [Path(one) for one in sources]
+    given = [one if isinstance(one, tuple) else Path(one) for one in sources]
     if isinstance(trace, dict):
         made = studio.document_of(trace)
     else:
@@ -54,9 +67,12 @@ def read(trace: Any, sources: Iterable[str | os.PathLike] = ()) -> "Document":
         made = studio.document_of(_json(path, studio.no_trace), str(path))
         given.insert(0, path.parent)
     for one in given:
-        if one.is_file() and (text := _text(one)) is not None:
-            made.sources.setdefault(one.name, text)
-    _find_sources(made, [one for one in given if not one.is_file()])
+        name, known = one if isinstance(one, tuple) else (one.name, one)
+        text = _text(known) if isinstance(known, Path) else known
+        if text is not None:
+            made.sources.setdefault(name, text[:TEXTS_MAX])
+    _find_sources(made, [one for one in given if isinstance(one, Path) and not one.is_file()])
+    made.functions |= functions
     return made
 
 
@@ -81,7 +97,7 @@ def _find_sources(made: "Document", folders: list[Path]) -> None:
     for kind in made.kinds:
         for line in kind.lines:
             file = line.rpartition(":")[0]
-            if file in made.sources or not file:
+            if file in made.sources or Path(file).suffix not in SUFFIXES:
                 continue
             for path in (Path(file), *(folder / file for folder in folders)):
                 if (text := _text(path)) is not None:
@@ -90,8 +106,11 @@ def _find_sources(made: "Document", folders: list[Path]) -> None:
 
 
 def _text(path: Path) -> str | None:
-    """The text of a file, or None: a page goes without a source that cannot be read."""
+    """The text of a file or of a cell of a notebook, or None: a page goes without."""
     try:
-        return path.read_text(encoding="utf-8")[:TEXTS_MAX]
+        if path.is_file():  # reading another thing may not end
+            return path.read_text(encoding="utf-8")[:TEXTS_MAX]
+        is_cell = path.is_absolute() and not path.exists()
+        return "".join(linecache.getlines(str(path))) or None if is_cell else None
     except (OSError, ValueError):
         return None

@@ -2,13 +2,14 @@
 """python -m pto studio: the page of a trace, of a package, or of a call that runs for it.
 
     write("t.json", "page.html")                  # or "kernels.pto"
-    write("softmax.py:softmax(x)", "page.html")   # or "module:softmax(x)"
+    write("softmax.py:softmax(x)", "page.html")   # or "module:softmax(f32[64, 128])"
 
 Thread safety: one thread at a time.
 """
 
 import ast
 import importlib
+import math
 import os
 import runpy
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 from pto import container, pages
 from pto.errors import InvalidValue, MissingFile, working_folder_name
+from pto.language.dtypes import numpy_type
 from pto.language.op import Operator
 from pto.language.packaged_operator import as_function
 from pto.language.program_page import unpacked
@@ -26,6 +28,7 @@ _NO_TEXTS = (
     "This package carries no texts of its programs. One that is made with texts=True, or with "
     "python -m pto package --texts, shows the stages of each, its C++, and your lines."
 )
+_KINDS = ("bf16", "f16", "f32", "f64", "i8", "i16", "i32", "i64")
 _CODE = "This package carries compiled code, and no texts of it."
 
 
@@ -46,8 +49,8 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
 
     The file runs first, under another name than __main__, or the module is imported; the call's
     function, which is jitted or an operator, and its arguments are then evaluated with what it
-    defines. Raises InvalidValue for a text that is no such call, MissingFile without the file, and
-    what the file raises.
+    defines; f32[64, 128] is an array of numbers. Raises InvalidValue for a text that is no such
+    call, MissingFile without the file, and what the file raises.
     """
     file, mark, call = text.partition(".py:")
     file = f"{file}.py" if mark else ""
@@ -61,7 +64,7 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
             f"studio: {text!r} names no call",
             "it is a file or a module, and a call of a jitted function or an operator in it", _FORM,
         )  # fmt: skip
-    names = _defined(file, module)
+    names = {kind: _Filled(kind) for kind in _KINDS} | _defined(file, module)
 
     def value(one: ast.expr) -> Any:
         try:
@@ -70,7 +73,7 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
             raise InvalidValue(
                 f"studio: {ast.unparse(one)}: {error}",
                 f"{file or module} defines what the call may name",
-                "define it there, or use another name",
+                "define it there, or write an array by its type and sizes: f32[64, 128]",
             ) from None
 
     function = value(node.func)
@@ -84,6 +87,26 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
         )
     keywords = {one.arg: value(one.value) for one in node.keywords}
     function.report(*map(value, node.args), **keywords).html(path)
+
+
+class _Filled:
+    """An element type of a call: f32[64, 128] is an array whose numbers go from 0 to 1 in order,
+    or are zeros of an integer type."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __getitem__(self, sizes: int | tuple[int, ...]) -> Any:
+        import numpy
+
+        shape = sizes if isinstance(sizes, tuple) else (sizes,)
+        if not all(type(size) is int and size >= 0 for size in shape):
+            raise InvalidValue(
+                f"studio: {self._kind}[{sizes}] has no sizes", "the call runs on an array",
+                f"write whole numbers, such as {self._kind}[64, 128]",
+            )  # fmt: skip
+        numbers = numpy.linspace(0, 1, math.prod(shape), endpoint=False).reshape(shape)
+        return numbers.astype(numpy_type(self._kind))
 
 
 def _defined(file: str, module: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ SUBJECTS = {
     "test_differ*|test_long*|test_empty*|test_packed*|test_no_copies|test_dlpack|"
     "test_buffer_protocol|test_fake_shapes|test_locks|"
     "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control*|"
+    "test_data_sizes|test_dict_arguments|test_logic|"
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
     "test_tutorial|test_notebooks|test_types|test_pages|test_*_page|"

@@ -85,6 +85,11 @@ def test_a_call_of_a_module_or_of_an_operator_becomes_a_page(tmp_path, monkeypat
     studio_command.write("shown_module:Squared(x)", "squared.html")
     text = (tmp_path / "squared.html").read_text()
     assert "return x * x" in text and "Roofline" in text
+    with pytest.raises(InvalidValue, match="f32\\[2.5\\] has no sizes"):
+        studio_command.write("shown_module:doubled(f32[2.5])", "page.html")
+    for kind in ("f32", "i64"):
+        studio_command.write(f"shown_module:doubled({kind}[64, 128], by=2)", f"{kind}.html")
+        assert f"{kind}[s0, s1]" in (tmp_path / f"{kind}.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -8,69 +8,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studio_browser import (
+    SHAPES_MAX,
+    about,
+    all_of,
+    open_page,
+    selected_lines,
+    selenium,
+    start,
+    until,
+)
 from test_studio import HOSTILE, arrow, slice_of, trace
 from test_studio_memory import allocated, freed
 
 import pto
 from pto import pages, studio_command
 
-selenium = pytest.importorskip("selenium.webdriver", reason="./dev test --site installs it")
-pytest.importorskip("bokeh", reason="./dev test --site installs it")
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
-if not CHROMIUM.exists() or not DRIVER.exists():
-    pytest.skip("./dev test --site installs Debian's chromium", allow_module_level=True)
-
-EXAMPLES = Path(__file__).parents[1] / "examples" / "runtime"
-SHAPES_MAX, SECONDS = 4000, 30
 POINTS, DRAWN = (f"Bokeh.documents[0].get_model_by_name('{name}')" for name in ("points", "drawn"))
 
-
-@pytest.fixture(scope="module")
-def browser():
-    options = selenium.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1600,1200"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = selenium.Chrome(options=options, service=selenium.ChromeService(str(DRIVER)))
-    yield driver
-    driver.quit()
-
-
-def until(browser, script):
-    """The value of a script once it is neither null, false nor -1."""
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        found = browser.execute_script(f"return {script}")
-        if found not in (None, False, -1):
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{script} is still {found}")
-
-
-def open_page(browser, path):
-    browser.get(path.as_uri())
-    until(browser, "typeof studio !== 'undefined' && studio.shapes() >= 0")
-    wrong = [one for one in browser.get_log("browser") if one["level"] == "SEVERE"]
-    assert wrong == []
-
-
-def all_of(browser, selector):
-    return browser.find_elements("css selector", selector)
-
-
-def about(browser):
-    """What the page says of what is selected, by name."""
-    rows = all_of(browser, "#about tr")
-    cells = [[cell.text for cell in row.find_elements("css selector", "td")] for row in rows]
-    found = {}
-    for name, value in cells:
-        found.setdefault(name, []).append(value)
-    return found
-
-
-def selected_lines(browser):
-    return [one.get_attribute("textContent") for one in all_of(browser, ".line.selected")]
+browser = pytest.fixture(scope="module")(start)
 
 
 def test_at_any_zoom_few_shapes_are_drawn(browser, tmp_path):
@@ -94,46 +50,6 @@ def test_at_any_zoom_few_shapes_are_drawn(browser, tmp_path):
         assert boxes >= min(seen, 100), (share, seen, boxes)
         if seen < 300:
             assert boxes == seen
-
-
-def test_clicks_lead_from_the_longest_wait_to_its_lines(browser, tmp_path):
-    page, blocks, head = 64, 64, 64
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(1, page * 122, 1032, np.int32)
-    table = rng.integers(0, blocks, (len(lengths), 122), np.int32)
-    queries = rng.standard_normal((len(lengths), head), np.float32)
-    keys, values = rng.standard_normal((2, blocks, page, head), np.float32)
-    out = np.empty_like(queries)
-    with pto.Runtime(level="chip") as rt:
-        kernels = [{"source": EXAMPLES / "attention.cpp", "symbol": one}
-                   for one in ("attend_page", "finish")]  # fmt: skip
-        rt.register("paged", orch=EXAMPLES / "5_paged_attention.cpp", kernels=kernels)
-        rt.trace(tmp_path / "t.json", level=3)
-        inputs = [pto.Arg.input(x) for x in (queries, keys, values, table, lengths)]
-        rt.run("paged", [pto.Arg.output(out), *inputs])
-        rt.report().html(tmp_path / "page.html")
-    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
-    tasks = [one for one in events if one["ph"] == "X"]
-    assert len(tasks) > 60_000
-    longest = max(tasks, key=lambda one: one["args"]["waited_us"])
-    open_page(browser, tmp_path / "page.html")
-    all_of(browser, "#longest-waits li")[0].click()
-    found = about(browser)
-    assert int(found["waited_ns"][0]) == round(longest["args"]["waited_us"] * 1e3)
-    assert found["task"] == [str(longest["args"]["task"])]
-    assert found["line"] == [longest["args"]["source"]]
-    lines = selected_lines(browser)
-    assert any(f'o.submit("{longest["name"]}"' in line for line in lines)  # who submits it
-    source = (EXAMPLES / "attention.cpp").read_text().splitlines()
-    entry = next(line for line in source if f"({longest['name']}," in line)  # PTO_KERNEL(name, F
-    function = entry.rpartition(", ")[2].rstrip(")")
-    start = next(line for line in source if f"void {function}(" in line)
-    assert any(start in line for line in lines)  # the C++ that runs
-    assert until(browser, "studio.shapes()") <= SHAPES_MAX
-    producers = found.get("after", [])
-    if producers:  # a click on one selects it
-        all_of(browser, "#about [data-slice]")[0].click()
-        assert about(browser)["task"] == [producers[0].split()[0]]
 
 
 @pto.jit
@@ -361,10 +277,12 @@ def test_a_package_is_a_page_of_linked_texts(browser, tmp_path):
     open_page(browser, tmp_path / "page.html")
     cells = [cell.text for cell in all_of(browser, "#plots td")]
     assert "multiplied(a: f32[s0, s1], b: f32[s2, s3])" in cells
-    all_of(browser, "#statements li")[0].click()
-    lines = selected_lines(browser)
-    assert any("pto.matmul(a, b)" in one and "return" in one for one in lines)
-    assert any("@" in one for one in lines) and len(lines) > 4  # a stage, and C++
+    for link in ("#statements li", "#plots tr[data-kinds]"):  # a statement, the row of a call
+        all_of(browser, link)[0].click()
+        lines = selected_lines(browser)
+        assert any("pto.matmul(a, b)" in one and "return" in one for one in lines)
+        assert any("@" in one for one in lines) and len(lines) > 4  # a stage, and C++
+    assert len(all_of(browser, "#statements li.selected")) == len(all_of(browser, "#statements li"))
 
 
 def test_hostile_names_do_nothing(browser, tmp_path):

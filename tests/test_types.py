@@ -197,6 +197,18 @@ def test_a_type_checker_finds_each_mistake_and_no_other(check, tmp_path):
     assert reported == {*calls, *traced, 'return ctx.kept("x")'}, found
 
 
+@pytest.mark.parametrize("check", [mypy, pyright])
+@pytest.mark.parametrize("adapter", ["jax", "mindspore"])
+def test_a_type_checker_refuses_what_an_adapter_refuses(check, adapter, tmp_path):
+    head = f"import numpy as np\n\nimport pto.{adapter} as adapter\n\nx = np.ones(3, np.float32)\n"
+    for call, code in (("softmax", 0), ("nonzero", 1)):
+        file = tmp_path / f"{adapter}_{call}.py"
+        file.write_text(f"{head}adapter.{call}(x)\n")
+        done = check(str(file))
+        assert done.returncode == code, done.stdout + done.stderr
+        assert (f"{file.name}:6" in done.stdout) == bool(code), done.stdout
+
+
 def test_mypy_accepts_calls_of_operators_that_a_page_defines(tmp_path):
     folder_of(DOCS / "tutorial_add.md", tmp_path)
     done = mypy("with_numpy.py", folder=tmp_path, flags=UNTYPED)

@@ -70,7 +70,8 @@ class Held:
 class Document:
     """Everything that a page shows. `edges` are (producer, consumer), places in `slices`.
 
-    The owners of `memory` are still numbers of tasks."""
+    The owners of `memory` are still numbers of tasks. `functions`: of a kernel of another name its
+    file and its function there."""
 
     name: str = ""
     lanes: list[str] = field(default_factory=list)
@@ -86,6 +87,7 @@ class Document:
     rates: dict[str, float] = field(default_factory=dict)
     tables: list[tuple[str, list[list[str]]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    functions: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def about(self, kind: int) -> dict[str, Any]:
         """The statement of a kind, or {}."""

@@ -24,6 +24,7 @@ LONGEST, LISTED, POINTS_MAX, ROWS_SEEN = 10, 100, 200, 24  # entries, points, ro
 IDLE = (("busy", "#4878a8", "busy"), ("ready", "#d98b3a", "idle while a task was ready"),
         ("none", "#c8c8c8", "idle: no task was ready"))  # fmt: skip
 _ENTRY = re.compile(r"PTO_KERNEL\((\w+),\s*(\w+)")  # a kernel's name, and its function
+_CPP = (".cpp", ".cc", ".cxx", ".cce", ".hpp", ".h", ".inc")
 _PLACE = re.compile(r'"([^"\n]+)":(\d+)')
 _PLOTS = {  # by name: the title, and what the page says where the trace does not know it
     "timeline": ("Timeline", "The trace has no slices: nothing ran."),
@@ -79,10 +80,19 @@ def _sections(document: Document, divisions: dict[str, str]) -> str:
 
 
 def _tables(document: Document) -> str:
+    """Notes and tables; a row that begins with the name of a text selects its statements."""
     found = [f"<p>{html.escape(note)}</p>" for note in document.notes]
+    own: dict[str, list[str]] = defaultdict(list)
+    for at in range(len(document.kinds)):
+        own[document.about(at).get("cpp", "")].append(str(at))
     for title, rows in document.tables:
-        lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
-        found.append(f"<h2>{html.escape(title)}</h2><table><tr>{'</tr><tr>'.join(lines)}</table>")
+        lines = []
+        for row in rows:
+            kinds = own[row[0]] if row and row[0] else []
+            known = f" data-kinds='{' '.join(kinds)}'" if kinds else ""
+            cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
+            lines.append(f"<tr{known}>{cells}</tr>")
+        found.append(f"<h2>{html.escape(title)}</h2><table>{''.join(lines)}</table>")
     return "".join(found)
 
 
@@ -283,8 +293,9 @@ def _panes(document: Document) -> str:
     for at, kind in enumerate(document.kinds):
         for line in kind.lines:
             by_line[line].add(at)
-    panes = [("source", file, _source(file, text, by_line, document))
-             for file, text in sorted(document.sources.items())]  # fmt: skip
+    order = sorted(document.sources.items(), key=lambda one: (_is_cpp(one[0]), one[0]))
+    panes = [("cpp" if _is_cpp(file) else "source", file, _source(file, text, by_line, document))
+             for file, text in order]  # fmt: skip
     panes += [("cpp", name, _cpp(text.splitlines(), by_line, document, name))
               for name, text in document.cpp]  # fmt: skip
     panes += [("stage", name, _stage(text, by_line)) for name, text in document.stages]
@@ -302,9 +313,13 @@ def _line(number: int | None, text: str, kinds: Iterable[int], name: str = "") -
     return f"<span class='line'{place}{known}>{shown}{html.escape(text)}\n</span>"
 
 
+def _is_cpp(file: str) -> bool:
+    return Path(file).suffix in _CPP
+
+
 def _source(file: str, text: str, by_line: dict[str, set[int]], document: Document) -> str:
     lines = text.splitlines()
-    inside = _bodies(lines, document) if Path(file).suffix in (".cpp", ".hpp", ".h") else {}
+    inside = _bodies(lines, document, file) if _is_cpp(file) else {}
     return "".join(
         _line(at, line, by_line.get(f"{file}:{at}", set()) | inside.get(at, set()), f"{file}:{at}")
         for at, line in enumerate(lines, 1))  # fmt: skip
@@ -322,8 +337,10 @@ def _bodies(lines: list[str], document: Document, name: str = "") -> dict[int, s
     symbols: dict[str, set[int]] = defaultdict(set)
     for at, kind in enumerate(document.kinds):
         about = document.about(at)
-        if about.get("cpp") in (None, "", name):
-            symbols[about.get("symbol") or kind.name.rpartition(" ")[2]].add(at)
+        own = about.get("symbol") or kind.name.rpartition(" ")[2]
+        file, symbol = document.functions.get(kind.name, (about.get("cpp"), own))
+        if file in (None, "", name):
+            symbols[symbol].add(at)
     for line in lines:
         if (entry := _ENTRY.match(line)) and entry.group(1) in symbols:
             symbols[entry.group(2)] |= symbols[entry.group(1)]

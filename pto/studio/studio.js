@@ -189,7 +189,8 @@ const studio = (() => {
     for (const about of ["source", "cpp", "stage"]) {
       const panes = [...document.querySelectorAll(`.pane.${about}`)];
       const found = panes.filter(pane => pane.querySelector(".line.selected"));
-      if (found.length && !found.some(pane => pane.open)) found[0].open = true;
+      const some = about === "stage" ? 1 : 2;  // who submits a task, and what runs, may both be C++
+      if (found.filter(pane => pane.open).length < some) for (const pane of found.slice(0, some)) pane.open = true;
       for (const pane of found.filter(one => one.open)) {
         const text = pane.querySelector("pre"), line = pane.querySelector(".line.selected");
         text.scrollTop = line.offsetTop - text.offsetTop - text.clientHeight / 3;

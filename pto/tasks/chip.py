@@ -93,7 +93,6 @@ class ChipRuntime(Runtime):
                     "pass orch= and kernels=, or pkg=pto.compile(...)",
                 )
             pkg = compile(self.platform, name=name, **source)
-            self._tracing.add_sources(source)
         elif source:
             raise InvalidType(
                 f"register: {name!r} has pkg and {', '.join(source)}",
@@ -104,6 +103,7 @@ class ChipRuntime(Runtime):
         program = pkg.program()
         with self._lock:
             self._packages[name] = pkg, program
+        self._tracing.add_program(name, [pkg.origin])
 
     def run(self, name: str, args: Sequence[Arg] = (), deadline: float | None = None) -> None:
         """Runs a program and waits; this thread works too. Raises the first cause of a failure.

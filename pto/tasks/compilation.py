@@ -23,6 +23,7 @@ from pto.sources import SourceText, read_source, split_flags
 from pto.tasks.arguments import ParamType
 from pto.tasks.chips import chip_defines, explain_buffer
 from pto.tasks.kernels import Kernels, ReadKernel, identifier, read_kernels
+from pto.tasks.origin import origin_of
 from pto.tasks.package import Code, CompiledPackage, PackedKernel, Parameter
 from pto.tasks.precompiled import explain_link
 from pto.tasks.spellings import with_published_keywords
@@ -97,9 +98,10 @@ def compile(
     ]
     _check_names(made)
     first = head_code or made[0].code
+    own = [] if head is None else [("", orch, head.name, function)]
     return CompiledPackage(
         name or first.functions.name, platform, first.functions.target, function, head_code,
-        tuple(made), expected,
+        tuple(made), expected, origin_of([*own, *(kernel.part for kernel in listed)]),
     )  # fmt: skip
 
 

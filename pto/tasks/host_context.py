@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.tasks.arguments import Arg, ParamType, TensorHandle, check_arg
+from pto.tasks.origin import Origin
 from pto.tasks.package import CompiledPackage
 from pto.tasks.shared import PrivateCopies
 
@@ -36,6 +37,15 @@ class HostKernel:
     ) -> None:
         self.name, self.number, self.package = name, number, package
         self._engine = engine
+
+    @property
+    def origin(self) -> Origin:
+        """The C++ of the function that a task of this kernel begins with."""
+        if self.package is None:
+            return Origin()
+        origin = self.package.origin
+        first = [*origin.functions.values()][:1]  # none of a package that was loaded
+        return Origin(origin.sources, dict.fromkeys([self.name], *first) if first else {})
 
     def __del__(self) -> None:
         self._engine.remove_program(self.number)
@@ -239,10 +249,11 @@ class Context:
             )
         return [node.id for node in nodes]
 
-    @staticmethod
-    def _site(depth: int) -> str:
+    def _site(self, depth: int) -> str:
         frame = sys._getframe(depth)
-        return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+        file = frame.f_code.co_filename
+        self._runtime._tracing.files.add(file)
+        return f"{file.rpartition('/')[2]}:{frame.f_lineno}"
 
     def _node(self, number: int) -> Node:
         return Node(number, self)

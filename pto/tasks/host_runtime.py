@@ -123,6 +123,7 @@ class HostRuntime(Runtime):
         loaded = {key: self._kernel(name, key, value) for key, value in kernels.items()}
         with self._lock:
             self._programs[name] = orch, loaded
+        self._tracing.add_program(name, [one.origin for one in loaded.values()])
 
     def alloc(self, shape: Sequence[int], dtype: str = "float32") -> TensorHandle:
         """A tensor of zeros in shared memory; runs take it, and its views, without a copy."""

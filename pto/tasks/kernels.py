@@ -81,6 +81,12 @@ class ReadKernel:
     func_id: int
     has_descriptors: bool = False
 
+    @property
+    def part(self) -> tuple[str, Any, str, str]:
+        """The kernel as origin_of() takes it, with the function that its author wrote."""
+        function = _SLOT_KERNEL if self.has_descriptors else self.function
+        return self.name, self.source.source, self.text.name, function
+
 
 def read_kernels(
     kernels: Any, include_dirs: Sequence, defines: str, platform: str = "cpu", standard: str = ""

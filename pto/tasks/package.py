@@ -12,13 +12,14 @@ immutable; threads may share them.
 import os
 import platform as host
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pto import _core, container
 from pto.container import Package
 from pto.errors import InvalidType
 from pto.tasks.arguments import Arg, ParamType
+from pto.tasks.origin import Origin
 
 ABI_VERSIONS = (1, 3)  # PTO_ABI_VERSION, PTO_RUNTIME_ABI_VERSION
 TARGETS = ("portable", "avx2", "avx512")  # each runs where a later one does
@@ -72,6 +73,7 @@ class CompiledPackage:
     orchestration: Code | None
     kernels: tuple[PackedKernel, ...]
     signature: tuple[Parameter, ...] | None = None
+    origin: Origin = field(default=Origin(), compare=False, repr=False)  # a loaded one knows none
 
     def program(self) -> Any:
         """The program as the engine runs it."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from pto.advice import Change, best, change_lines
 from pto.cells import ShownAsText, preformatted, table
+from pto.tasks.origin import Origin
 from pto.units import time_text
 
 _SHOWN = 8  # tasks and kernels in the text
@@ -51,7 +52,8 @@ class TraceReport(ShownAsText):
     is_replay: bool
     changes: tuple[Change, ...] | None  # level chip only, with nothing dropped
     trace: str  # the file of the trace
-    sources: tuple[os.PathLike, ...]  # files of kernels and orchestrations
+    origin: Origin
+    folders: tuple[os.PathLike, ...] = ()  # of the Python that submits tasks
 
     @property
     def busy_share(self) -> float:
@@ -69,7 +71,8 @@ class TraceReport(ShownAsText):
         install bokeh."""
         from pto import pages
 
-        return pages.html(self.trace, path, self.sources)
+        sources: list[Any] = [*self.origin.sources.items(), *self.folders]
+        return pages.html(self.trace, path, sources, self.origin.functions, self.program)
 
     def __str__(self) -> str:
         kernels = [_kernel_line(one, self.level) for one in self.kernels[:_SHOWN]]
@@ -117,7 +120,9 @@ class TraceReport(ShownAsText):
         return lines
 
 
-def report_of(program: str, trace: Any, path: str, sources: tuple[os.PathLike, ...]) -> TraceReport:
+def report_of(
+    program: str, trace: Any, path: str, origin: Origin, folders: tuple[os.PathLike, ...] = ()
+) -> TraceReport:
     """The report of a _core.ChipTrace, which was written to a file."""
     found = trace.summary()
     kernels = tuple(
@@ -142,7 +147,8 @@ def report_of(program: str, trace: Any, path: str, sources: tuple[os.PathLike, .
         is_replay=found["is_replay"],
         changes=_changes(trace) if found["is_simulated"] else None,
         trace=path,
-        sources=sources,
+        origin=origin,
+        folders=folders,
     )
 
 

@@ -8,11 +8,13 @@ each edge and its reason, which the critical path and all simulations need.
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pto.errors import Failure, InvalidValue
+from pto.tasks.origin import Origin, joined
 from pto.tasks.report import TraceReport, report_of
 
 LEVELS = range(4)
@@ -32,7 +34,8 @@ class Tracing:
     def __init__(self) -> None:
         self._request = TraceRequest()
         self._last: tuple[str, Any, str] | None = None  # program, _core.ChipTrace, path
-        self.sources: dict[Path, None] = {}  # files of kernels and orchestrations, in order
+        self._origins: dict[str, Origin] = {}  # of each program
+        self.files: set[str] = set()  # of the Python that submits tasks
 
     def set(self, path: str | os.PathLike | None, level: int) -> None:
         if type(level) is not int or level not in LEVELS:
@@ -43,13 +46,9 @@ class Tracing:
             )
         self._request = TraceRequest() if path is None else TraceRequest(os.fspath(path), level)
 
-    def add_sources(self, source: dict[str, Any]) -> None:
-        """Notes the files among the arguments of register(), for pages of its runs."""
-        kernels = [one.get("source") if isinstance(one, dict) else getattr(one, "source", one)
-                   for one in source.get("kernels") or ()]  # fmt: skip
-        for one in (source.get("orch"), *kernels):
-            if isinstance(one, os.PathLike) or (isinstance(one, str) and "\n" not in one):
-                self.sources[Path(one).absolute()] = None
+    def add_program(self, name: str, origins: Iterable[Origin]) -> None:
+        """Notes the C++ of a program, which replaces one of the same name."""
+        self._origins[name] = joined(origins)
 
     def request(self) -> TraceRequest:
         """The request for a run that begins now."""
@@ -69,4 +68,5 @@ class Tracing:
                 "call trace(path) before run()",
             )  # fmt: skip
         name, trace, path = self._last
-        return report_of(name, trace, path, tuple(self.sources))
+        folders = tuple(sorted({Path(file).parent for file in self.files}))
+        return report_of(name, trace, path, self._origins.get(name, Origin()), folders)
