@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Origin: the C++ that a package was compiled from, which the pages of its runs show.
 
-package = pto.compile(kernels=[{"source": "add.cpp"}])
-package.origin.sources       # {"add.cpp": its path}
-package.origin.functions     # {"add": ("add.cpp", "add")}
+    package = pto.compile(kernels=[{"source": "add.cpp"}])
+    package.origin.sources       # {"add.cpp": its path}
+    package.origin.functions     # {"add": ("add.cpp", "add")}
+
+Thread safety: pure functions; an Origin never changes.
 """
 
 from collections.abc import Iterable, Mapping
