@@ -8,7 +8,7 @@ its gradient, seen by a dispatch mode; and the entry's own name and aliases, whi
 apart before a mode sees them. Twins follow by rule: the `out` overload and the in-place name of a
 functional call; a name with `special_` or an underscore before one that takes the same; and, for
 overloads that nothing else reaches, a number for a tensor, a type, a generator. What is left stands
-in aten_samples_by_hand.py.
+in aten_samples_by_hand.py, by name, and in aten_samples_by_overload.py.
 """
 
 import random
@@ -20,15 +20,16 @@ from typing import Any
 
 import torch
 from aten_samples_by_hand import by_hand
+from aten_samples_by_overload import by_overload
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pto.aten.binding import bind
-from pto.aten.records import Record, library
+from pto.aten.records import Record, library, record_of
 from pto.errors import InvalidType
 
 TYPES = (torch.float32, torch.complex64, torch.int64, torch.bool)
-MOST = 2  # samples of an overload
+MOST = 2  # samples of an overload; aten_samples_by_overload.py has more
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,10 @@ def _run(record: Record, values: dict[str, Any]) -> tuple:
 
 
 def samples(seed: int, share: int) -> list[Sample]:
-    """At most two calls of each overload that a share of the table reaches, twins included."""
+    """At most two calls of each overload that a share of the table reaches, twins included.
+
+    The overloads of by_overload that the share chooses have all their calls.
+    """
     seen, found = Seen(), defaultdict(list)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -224,7 +228,12 @@ def samples(seed: int, share: int) -> list[Sample]:
             bound = bind(library().records(name), args, kwargs)
             found[bound.record].append(Sample(bound.record, dict(bound.values)))
         _add_relatives(found)
-    return [one for several in found.values() for one in several[:MOST]]
+        every = [one for several in found.values() for one in several[:MOST]]
+        for full_name, args, kwargs in by_overload(seed, share):
+            record = record_of(full_name)
+            sample = Sample(record, dict(bind([record], args, kwargs).values))
+            every += [sample, *twins(sample)]
+    return every
 
 
 def _add_relatives(found: dict[Record, list[Sample]]) -> None:

@@ -63,8 +63,15 @@ def _bind_one(record: Record, args: tuple, kwargs: Mapping[str, Any]) -> Bound |
         if converted is None:
             return f"{argument.name} is {library().describe(value)}, not {argument.type}"
         distance += converted[0]
-        values[argument.name] = converted[1]
+        values[argument.name] = _repeated(argument.type, converted[1])
     return Bound(record, values, distance)
+
+
+def _repeated(type_: str, value: Any) -> Any:
+    """A number for a list of one length ("int[2]") as that list: PyTorch takes it only for some."""
+    length = type_.rstrip("]?").rpartition("[")[2]
+    is_one = length.isdigit() and value is not None and not isinstance(value, list)
+    return [value] * int(length) if is_one else value
 
 
 def _by_name(record: Record, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any] | str:

@@ -45,9 +45,12 @@ def fit(record: Record, values: Mapping[str, Any]) -> bool | None:
 
 
 def settles(record: Record, values: Mapping[str, Any]) -> bool:
-    """Whether the kernel never changes the sizes of the outputs, not even for a while."""
+    """Whether the kernel never changes the sizes of the outputs, not even for a while; of a sparse
+    output there is no memory that somebody else could hold."""
     given = [values[argument.name] for argument in record.outputs]
     tensors = [one for one in given if isinstance(one, torch.Tensor)]
+    if any(one.layout is not torch.strided for one in tensors):
+        return True
     is_lent = any(not one.untyped_storage().resizable() for one in tensors)
     if is_lent and record.full_name in _RESIZE_FIRST:
         return False
