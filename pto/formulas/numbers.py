@@ -50,20 +50,15 @@ def _crosses(rest: Tensor, y: int) -> Tensor:
     return rest < 0 if y > 0 else rest > 0
 
 
-def _quotient(x: Tensor, y: int) -> Tensor:
-    """Integers divided by a number that is not 0, rounded towards 0."""
-    return binary("div", x, constant(x.trace, y, x.dtype))
-
-
-def whole_quotient(x: Tensor, y: int) -> Tensor:
-    """Integers divided by a number that is not 0, rounded down."""
-    found = _quotient(x, y)
-    return tile.where(_crosses(x - found * y, y), found - 1, found)
+def whole_quotient(x: Tensor, y: int, rounds_down: bool) -> Tensor:
+    """Integers divided by a number that is not 0; rounded down, or else towards 0."""
+    found = binary("div", x, constant(x.trace, y, x.dtype))
+    return tile.where(_crosses(x - found * y, y), found - 1, found) if rounds_down else found
 
 
 def whole_remainder(x: Tensor, y: int) -> Tensor:
     """x less the largest multiple of y, which is not 0, below it; it has the sign of y."""
-    rest = x - _quotient(x, y) * y
+    rest = x - whole_quotient(x, y, False) * y
     return tile.where(_crosses(rest, y), rest + y, rest)
 
 

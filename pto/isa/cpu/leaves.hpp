@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leaves: arithmetic on vectors that operators do not express: min/max, fused multiply-add,
-// rounding, square root, safe integer division, horizontal reduction.
+// rounding, square root, division, horizontal reduction.
 //
 //     auto m = maximum(a, b);            // NaN if either is NaN
 //     auto y = fma(a, b, c);             // one rounding on AVX2 and AVX-512, two on portable
@@ -8,7 +8,7 @@
 // Invariant: no leaf traps, whatever its lanes hold; a lane depends on the same lanes only.
 // Thread safety: pure functions.
 #pragma once
-#include "pto/isa/cpu/vec.hpp"
+#include "pto/isa/cpu/integer_division.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace lanes {
@@ -240,22 +240,12 @@ PTO_INLINE V sqrt(V a) {
 
 #undef PTO_FLOAT_ASM
 
-// Divides integers: a / 0 is 0, the smallest integer / -1 wraps.
-template <class E>
-PTO_INLINE E divide_scalar(E a, E b) {
-  if (b == 0) return 0;
-  if constexpr (kIsSigned<E>) {
-    if (b == E(-1)) return E(-uint64_t(a));
-  }
-  return E(a / b);
-}
 template <class V>
 PTO_INLINE V divide(V a, V b) {
-  using E = LaneOf<V>;
-  if constexpr (kIsFloat<E>)
+  if constexpr (kIsFloat<LaneOf<V>>)
     return a / b;
   else
-    return each_lane(a, b, [](E x, E y) { return divide_scalar<E>(x, y); });
+    return integer_quotient(a, b);
 }
 template <class V>
 PTO_INLINE V reciprocal(V a) {

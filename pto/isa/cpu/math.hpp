@@ -346,26 +346,30 @@ PTO_INLINE E fmod_scalar(E a, E b) {
     return __builtin_fmodf(a, b);
   else if constexpr (kSame<E, double>)
     return __builtin_fmod(a, b);
-  else if constexpr (kIsSigned<E>)
-    return b == 0 || b == E(-1) ? E(0) : E(a % b);
   else
-    return b == 0 ? E(0) : E(a % b);
+    return rest_scalar(a, b);
 }
+template <class V>
+PTO_INLINE V fmod(V a, V b) {
+  using E = LaneOf<V>;
+  if constexpr (kIsFloat<E>)
+    return each_lane(a, b, [](E x, E y) { return fmod_scalar<E>(x, y); });
+  else
+    return integer_rest(a, b);
+}
+
 // Computes the remainder with the sign of b.
 template <class E>
 PTO_INLINE E remainder_scalar(E a, E b) {
   const E r = fmod_scalar<E>(a, b);
   return r != 0 && (r < 0) != (b < 0) ? E(r + b) : r;
 }
-#define PTO_BY_LANE(name)                                                    \
-  template <class V>                                                         \
-  PTO_INLINE V name(V a, V b) {                                              \
-    using E = LaneOf<V>;                                                     \
-    return each_lane(a, b, [](E x, E y) { return name##_scalar<E>(x, y); }); \
-  }
-PTO_BY_LANE(fmod)
-PTO_BY_LANE(remainder)
-#undef PTO_BY_LANE
+template <class V>
+PTO_INLINE V remainder(V a, V b) {
+  using U = Vec<UnsignedOf<LaneOf<V>>, kCount<V>>;  // where signs are alike, the sum may overflow
+  const V zero = {}, rest = fmod(a, b), sum = bit_cast<V>(bit_cast<U>(rest) + bit_cast<U>(b));
+  return select((rest != zero) & ((rest < zero) ^ (b < zero)), sum, rest);
+}
 
 }  // namespace lanes
 PTO_NAMESPACE_END

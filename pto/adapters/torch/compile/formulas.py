@@ -179,8 +179,7 @@ def remainder(out: Out, x: Any, y: Any) -> Tensor:
 @row_of_integers("div.Tensor_mode", "div.Scalar_mode")
 def div_mode(out: Out, x: Any, y: Any, rounding_mode: str | None = None) -> Tensor:
     only(isinstance(y, int) and y != 0, _REFUSED)
-    only(rounding_mode == "floor", "a quotient rounded towards 0, which ATen divides faster")
-    return numbers.whole_quotient(x, y)
+    return numbers.whole_quotient(x, y, rounding_mode == "floor")
 
 
 @row_of_integers("pow.Tensor_Scalar")
