@@ -27,7 +27,7 @@ from pto.language.stepping import stepped
 from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current
-from pto.language.types import cast
+from pto.language.types import cast, number
 from pto.language.ways import Chosen, Way
 from pto.language.whole import whole
 
@@ -159,8 +159,15 @@ def cond(condition: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any
         if not callable(way):
             fail(f"cond: a branch is {describe(way)}", "a branch is a function that may not run",
                  "pass it as lambda: value", InvalidType)  # fmt: skip
+    condition = unwrapped(condition)
+    if isinstance(condition, _core.Dim):
+        condition = ne(whole(trace, condition, "cond"), 0)
+    if isinstance(known := number(condition), int):
+        return then() if known else otherwise()
     if not isinstance(condition, Tensor):
-        return then() if condition else otherwise()
+        fail(f"cond: the condition is {describe(condition)}",
+             "a condition is a bool of rank 0, or one that is known while tracing",
+             "compare numbers: x[0] > 0", InvalidType)  # fmt: skip
     if condition.dtype is not boolean or condition.ndim:
         fail(
             f"cond: the condition is {condition.dtype}{list(condition.shape)}",

@@ -13,17 +13,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pto._core import Dim
 from pto.errors import InvalidType, InvalidValue
 from pto.language.branches import truth
 from pto.language.dtypes import boolean, i64
+from pto.language.elementwise import ne
 from pto.language.location import describe, fail
 from pto.language.logic import logical_not
 from pto.language.reduce import sum
 from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current, is_tracing
-from pto.language.types import cast, constant
-from pto.language.whole import min, sized
+from pto.language.types import cast, constant, number
+from pto.language.whole import min, sized, whole
 
 
 def check(condition: Any, what: str) -> None:
@@ -46,8 +48,14 @@ def check(condition: Any, what: str) -> None:
              "say what has to be true: pto.check(n <= m, 'n is at most m')",
              InvalidType)  # fmt: skip
     trace = current("check")
+    if isinstance(condition, Dim):
+        condition = ne(whole(trace, condition, "check"), 0)
     if not isinstance(condition, Tensor):
-        if condition:
+        if not isinstance(known := number(condition), int):
+            fail(f"check: the condition is {describe(condition)}",
+                 "a condition is a tensor of bool, or a bool that is known while tracing",
+                 "compare: pto.check(n >= 0, ...)", InvalidType)  # fmt: skip
+        if known:
             return
         if trace.scope.parent is None:
             fail(f"check: not true: {what}", "the function states it, and it is known to be false",

@@ -5,7 +5,8 @@
     for i in pto.loop(lengths[0]):              # Python's range unrolls, pto.loop makes a loop
         total = total + x[i]                    # carried from one iteration to the next
 
-The body is traced once. rewrite_source.py turns the `for` into a call of run_loop(), with the body
+The body is traced once, and not at all where the loop is known to have no iteration: what it would
+read may not exist. rewrite_source.py turns the `for` into a call of run_loop(), with the body
 as a function of the variables that it assigns; these, and tensors that it writes into, are carried.
 
 Invariant: what leaves a body has the type with which it came in.
@@ -86,6 +87,11 @@ class loop:
             fail("loop: the step is 0", "a loop must come to its end",
                  "use a positive or negative step")  # fmt: skip
         return [whole(trace, n, "loop") for n in (start, stop, factor * step)]
+
+    def never_runs(self) -> bool:
+        """Says whether numbers that are known while tracing leave no iteration."""
+        ends = [plain(n) if is_whole(n) else n for n in (self.start, self.stop, self.step)]
+        return all(isinstance(n, int) for n in ends) and ends[2] != 0 and not range(*ends)
 
     def check_apart(self, body: _core.Graph, factor: int) -> None:
         """Refuses parallel=True where iterations of the body write one place for certain."""
@@ -238,6 +244,9 @@ def _step(trace: Trace, body: Callable, over: loop, given: dict[str, Any]) -> tu
 
 def _run_all(trace: Trace, body: Callable, over: loop, given: dict[str, Any]) -> tuple:
     """The variables behind the loops that `over` stands for, one for each factor."""
+    if over.never_runs():
+        trace.skipped += 1
+        return tuple(given.values())
     if over.factors == [1]:
         return _run_once(trace, body, over, 1, (over.start, over.stop), given)
     start, left = plain(over.start), over._count()

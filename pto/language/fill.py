@@ -29,12 +29,16 @@ def full(shape: Shape, value: Operand, kind: Kind | None = None) -> Tensor:
     Shapes: the result has `shape`
     Example: pto.full([2, 3], 1)
     """
-    trace = current("full")
+    return _filled("full", shape, value, kind)
+
+
+def _filled(name: str, shape: Any, value: Any, kind: Any) -> Tensor:
+    trace = current(name)
     sizes = [shape] if is_whole(shape) else shape
     if isinstance(sizes, str | Tensor) or not isinstance(sizes, Sequence):
-        fail(f"full: the shape is {describe(shape)}", "a shape is a sequence of sizes",
+        fail(f"{name}: the shape is {describe(shape)}", "a shape is a sequence of sizes",
              "pass a list of whole numbers", InvalidType)  # fmt: skip
-    to = tuple(sized(trace, size, "full") for size in sizes)
+    to = tuple(sized(trace, size, name) for size in sizes)
     filled = _filling(trace, value, kind)
     return Tensor(trace, trace.here().broadcast(filled.value, to))
 
@@ -59,7 +63,7 @@ def zeros(shape: Shape, kind: Kind = f32) -> Tensor:
     Shapes: the result has `shape`
     Example: pto.zeros([2, 3])
     """
-    return full(shape, 0, kind)
+    return _filled("zeros", shape, 0, kind)
 
 
 def ones(shape: Shape, kind: Kind = f32) -> Tensor:
@@ -69,4 +73,4 @@ def ones(shape: Shape, kind: Kind = f32) -> Tensor:
     Shapes: the result has `shape`
     Example: pto.ones([2, 3])
     """
-    return full(shape, 1, kind)
+    return _filled("ones", shape, 1, kind)

@@ -34,7 +34,7 @@ from pto.language.callable_cells import call_text
 from pto.language.captures import Places, captured
 from pto.language.location import describe, fail, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
-from pto.language.misuse import told
+from pto.language.misuse import told, told_of_constant
 from pto.language.operation import compile_with, names_of
 from pto.language.program import Program, is_program
 from pto.language.results import LEAF, Form
@@ -255,12 +255,13 @@ class Jit(Tools, TypedCall[Parameters], _core.Callable):
             constants = [watched(constants[0], self.reads[type(constants[0])]), *constants[1:]]
         try:
             tensors = self.annotated(tensors)
-            graph, form, found = self._traced(tensors, constants, fixed)
+            return self._traced(tensors, constants, fixed)
         except Exception as error:
-            if (known := told(error, self.__wrapped__.__code__)) is None:
+            given = zip(self.parameters, constants, tensors, strict=True)
+            if (known := told(error, self.__wrapped__.__code__)
+                or told_of_constant(error, self.__name__, given)) is None:  # fmt: skip
                 raise
             raise without_our_frames(known) from error.__cause__
-        return graph, form, found
 
     def _traced(self, tensors: list, constants: list, numbers: list[bool]) -> tuple:
         function = self.traced_function()

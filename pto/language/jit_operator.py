@@ -324,6 +324,8 @@ def _of_program(jit: "Jit", form: Form, function: Callable, values: list) -> dic
     own = [clone(value) if isinstance(value, Tensor) else value for value in values]
     result = called(function, own)
     parts = {"returned": result} if "returned" in form.keys else {}
+    if "idle" in form.keys:
+        return current_trace("jit").with_written(None)
     if written := _written(jit, form):
         parts["written"] = {name: own[jit.parameters.index(name)] for name in written}
     return parts

@@ -6,8 +6,10 @@
     y = pto.tensor()                              # shape and type come with the first write
     y[:] = scores * 2
 
-Invariant: what is read was written before, in the order of the text; parts that no write reached
-are 0. Thread safety: as a trace.
+A write of a tensor without elements takes those of another: t[:] = pto.tensor(t.shape).
+
+Invariant: what is read was written before, in the order of the text, or in a loop that is known to
+have no iteration; parts that no write reached are 0. Thread safety: as a trace.
 """
 
 from typing import Any, NoReturn
@@ -24,10 +26,11 @@ from pto.language.trace import Trace, current
 class LocalTensor(Tensor):
     """A tensor that can be read once it was written; without a shape until then, if need be."""
 
-    __slots__ = ("is_written", "line")
+    __slots__ = ("emptied", "is_written", "line", "skipped")
 
     def __init__(self, trace: Trace, empty: Tensor | None):
-        self.is_written, self.line = False, user_line()
+        self.is_written, self.line, self.skipped = False, user_line(), trace.skipped
+        self.emptied: tuple[Any, int] | None = None  # the version that is without elements again
         if empty is not None:
             super().__init__(trace, empty.node)
         else:
@@ -36,8 +39,15 @@ class LocalTensor(Tensor):
             self._shape = None  # type: ignore[assignment]
 
     @property
+    def has_elements(self) -> bool:
+        """Says whether a write comes before this line, in the order of the text."""
+        if (self.scope, self.node) == self.emptied:
+            return False
+        return self.is_written or self.trace.skipped > self.skipped
+
+    @property
     def value(self) -> int:
-        if not self.is_written:
+        if not self.has_elements:
             fail(
                 f"a tensor is read that nothing has written, from {self.line}",
                 "pto.tensor declares a tensor; a write gives it elements",
@@ -51,7 +61,7 @@ class LocalTensor(Tensor):
 
     @property
     def shape(self) -> tuple:
-        return self._shape if self._shape is not None else self._no_type()
+        return super().shape if self._shape is not None else self._no_type()
 
     @property
     def dtype(self) -> Any:
@@ -67,6 +77,13 @@ class LocalTensor(Tensor):
     def put(self, value: int) -> None:
         super().put(value)
         self.is_written = True
+
+    def empty(self) -> None:
+        """Takes the elements away: nothing is in it until the next write."""
+        if self.is_written:
+            self.old()  # a body takes what it writes from outside
+            super().put(zeros(self.shape, self.dtype).node)
+            self.emptied = self.scope, self.node
 
     def take_type(self, value: Any, is_whole: bool) -> None:
         """Takes shape and type of a value that is about to be written, where it has none yet."""

@@ -12,9 +12,10 @@ import dis
 import re
 import sys
 import types
+from collections.abc import Iterable
 
 from pto.errors import Error, InvalidIndex, InvalidType
-from pto.language.location import fail, is_users, line_of, shown
+from pto.language.location import describe, fail, is_users, line_of, shown
 
 _TRACED = re.compile(
     r"\b(Tensor|Dim|SymbolicScalar|Index|Chosen|ShortPart)\b|<(traced|symbolic) |, got 's\d+\b"
@@ -28,6 +29,8 @@ _FIXES = (
     ("", "use operations of pto, which take tensors, sizes and numbers; or make the number a "
          "parameter of the function"),
 )  # fmt: skip
+_USES = ("does not support item assignment", "is not subscriptable")
+_OF_TENSORS = {"shape", "dtype", "ndim", "view", "reshape", "transpose", "valid_shape"}
 _LOOKUPS = ("get", "pop", "setdefault")  # methods of a dict
 _NUMPY_INDEX = "only integers, slices (`:`), ellipsis"
 
@@ -75,6 +78,28 @@ def _known(error: Exception, in_steps: bool) -> Error | None:
             "an array from outside takes known integers, and a traced number is none",
             "make the array a parameter of the function, and index that",
         )
+    return None
+
+
+def told_of_constant(error: Exception, name: str, arguments: Iterable[tuple]) -> Error | None:
+    """The error of a line that uses an argument as a tensor which is none; None for any other.
+
+    `arguments` are the parameters, the constants, and what is known of tensors.
+    """
+    text = str(error)
+    for parameter, value, about in arguments:
+        kind, looked_up = type(value).__name__, getattr(error, "name", None) in _OF_TENSORS
+        if about is not None:
+            continue
+        if (looked_up and getattr(error, "obj", error) is value) or text.startswith(
+            tuple(f"{kind!r} object {use}" for use in _USES)
+        ):
+            return InvalidType(
+                f"{name}: {parameter} is {describe(value)}, and a line uses it as a tensor: {text}",
+                "an argument that is no array is a constant, and a part or shape of it is Python's",
+                f"pass an array for {parameter}",
+                line_of(error),
+            )
     return None
 
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidIndex, InvalidType
+from pto.language.dtypes import i64
 from pto.language.local import LocalTensor
 from pto.language.location import describe, fail
 from pto.language.operands import Key, Operand, Whole
@@ -25,6 +26,7 @@ from pto.language.selection import at_positions, positions_in, put_at_positions
 from pto.language.shape import reshape, same_size
 from pto.language.symbol import is_whole
 from pto.language.tensor import ShortPart, Tensor
+from pto.language.types import constant
 from pto.language.whole import as_number, is_number, plain, sized, whole
 from pto.language.writes import check_writes, fitting, replace
 
@@ -116,7 +118,7 @@ def _of_axis(x: Tensor, axis: int, key: Any) -> tuple[Any, Any, bool]:
             InvalidIndex,
         )
     at = plain(key)
-    if isinstance(at, int) and isinstance(n, int) and not -n <= at < n:
+    if isinstance(at, int) and isinstance(n, int) and not -n <= at < n and not _may_not_run(x):
         _outside(axis, at, n)
     return (n + at if isinstance(at, int) and at < 0 else at), 1, False
 
@@ -170,6 +172,35 @@ def _distance(x: Tensor, start: Any, stop: Any) -> Any:
     return sized(trace, whole(trace, stop, "a slice") - whole(trace, start, "a slice"), "a slice")
 
 
+def _may_not_run(x: Tensor) -> bool:
+    """Says whether x has a size of 0 in a loop or branch, which may never come to its parts."""
+    return x.trace.scope.parent is not None and any(_is(n, 0) for n in x.shape)
+
+
+def _at_call(x: Tensor, sizes: Sequence[Any]) -> tuple:
+    """The sizes of a part of x; those that an axis without elements has not are known at the call,
+    which fails where it comes to the part."""
+    if not _may_not_run(x):
+        return tuple(sizes)
+    trace = x.trace
+    return tuple(trace.size(constant(trace, size, i64)) if _is(n, 0) and not _is(size, 0) else size
+                 for n, size in zip(x.shape, map(plain, sizes), strict=True))  # fmt: skip
+
+
+def _read(x: Tensor, offsets: list[int], sizes: Sequence[Any]) -> int:
+    """The part of x at these offsets."""
+    at_call, b = _at_call(x, sizes), x.trace.here()
+    value = b.view(x.value, offsets, at_call)
+    return b.reshape(value, tuple(sizes)) if _may_not_run(x) else value
+
+
+def _changed(x: Tensor, value: int, offsets: list[int], sizes: Sequence[Any]) -> int:
+    """The version of x with the value, of these sizes, at these offsets."""
+    if _may_not_run(x):
+        value = x.trace.here().reshape(value, _at_call(x, sizes))
+    return x.trace.here().update(x.old(), value, offsets)
+
+
 def _outside(axis: int, at: Any, n: Any) -> NoReturn:
     fail(
         f"the index {at} of axis {axis}, which has the size {n}",
@@ -200,7 +231,7 @@ def index(x: Tensor, key: Key) -> Tensor:
     part = part_of(x, key)
     value = x.value
     if not part.is_whole:
-        value = x.trace.here().view(value, _offsets(x, part.offsets), tuple(part.sizes))
+        value = _read(x, _offsets(x, part.offsets), part.sizes)
     if len(part.shape) != x.ndim or part.has_new_axes or part.is_whole:
         value = x.trace.here().reshape(value, tuple(part.shape))
     found = Tensor(x.trace, value, weak=x.weak)
@@ -226,6 +257,8 @@ def put(x: Tensor, key: Key, value: Operand) -> None:
         _put_at(x, value, *chosen)
         return
     part = part_of(x, key)
+    if part.is_whole and _takes_elements(x, value):
+        return
     if x.trace.short_writes and isinstance(value, Tensor) and not value.weak:
         part.begin_with(value)
     if part.has_new_axes:
@@ -234,8 +267,19 @@ def put(x: Tensor, key: Key, value: Operand) -> None:
     new = fitting(x, value, part.shape)
     if not part.is_whole:
         new = x.trace.here().reshape(new, tuple(part.sizes))
-        new = x.trace.here().update(x.old(), new, _offsets(x, part.offsets))
+        new = _changed(x, new, _offsets(x, part.offsets), part.sizes)
     replace(x, new)
+
+
+def _takes_elements(x: Tensor, value: object) -> bool:
+    """Writes a local tensor without elements into all of another of its type, if they are that."""
+    if not (isinstance(x, LocalTensor) and isinstance(value, LocalTensor)):
+        return False
+    is_alike = x.dtype is value.dtype and x.ndim == value.ndim
+    if value.has_elements or not is_alike or not all(map(same_size, x.shape, value.shape)):
+        return False
+    x.empty()
+    return True
 
 
 def _put_at(x: Tensor, value: object, rest: tuple, axis: int, positions: Tensor) -> None:
@@ -285,7 +329,7 @@ def view(
         box = _box(x, valid, offsets, "view")
     sizes = tuple(sized(x.trace, size, "view") for size, _ in box)
     at = _offsets(x, [offset for _, offset in box])
-    part = Tensor(x.trace, x.trace.here().view(x.value, at, sizes))
+    part = Tensor(x.trace, _read(x, at, sizes))
     return part if valid_shape is None else ShortPart(part, room)
 
 
@@ -320,7 +364,7 @@ def assemble(value: Tensor, offsets: Sequence[Whole], into: Tensor) -> None:
     check_writes(into)
     _box(into, value.shape, at, "assemble")
     new = fitting(into, value, list(value.shape))
-    replace(into, into.trace.here().update(into.old(), new, _offsets(into, at)))
+    replace(into, _changed(into, new, _offsets(into, at), value.shape))
 
 
 def move(value: Tensor, into: Tensor) -> None:

@@ -282,7 +282,11 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     Shapes: sizes along `dim` add up, the others are equal
     Example: pto.concat([x, y], 1)
     """
-    for x in (given := a_sequence("concat", "the tensors", tensors)) or [None]:
+    given = a_sequence("concat", "the tensors", tensors)
+    if not given:
+        fail("concat: a list without tensors", "the result has the type of the first one",
+             "pass at least one tensor; pto.zeros makes one without elements")  # fmt: skip
+    for x in given:
         must_be_traced("concat", x, "pass a list of tensors; join arrays with NumPy or torch")
     first = given[0]
     axis = normal_axis(dim, first.ndim, "concat")

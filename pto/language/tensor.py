@@ -25,6 +25,29 @@ if TYPE_CHECKING:
     from pto.language.trace import Trace
 
 
+class ListedShape(list):
+    """Sizes as a list that the reader may change; it adds to and compares with tuples as one."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return ListedShape(found) if isinstance(at, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return ListedShape([*self, *other]) if isinstance(other, list | tuple) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return ListedShape([*other, *self]) if isinstance(other, list | tuple) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return list.__eq__(self, list(other) if isinstance(other, tuple) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # list has its own, without tuples
+
+
 class Tensor:
     """A traced tensor: `shape` (int, or Dim where the size is known only at the call), `dtype`."""
 
@@ -61,7 +84,9 @@ class Tensor:
 
     @property
     def shape(self) -> tuple:
-        return self._shape
+        """The sizes; under short_writes a list: `half = x.shape; half[-1] //= 2`."""
+        listed: Any = ListedShape(self._shape) if self.trace.short_writes else self._shape
+        return listed
 
     @property
     def valid_shape(self) -> tuple:

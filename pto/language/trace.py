@@ -35,6 +35,7 @@ class Trace:
         self.open = True
         self.can_write = False  # into its inputs: a program, see program.py
         self.short_writes = False  # a value that is smaller than its part: parts.py
+        self.skipped = 0  # loops without an iteration: what they would write is not known
         self.written: dict[str, Tensor] = {}  # inputs that were written, by name
         self.inputs: list[Tensor] = []
         self.constant_names: list[str] = []  # of inputs whose elements stay as they are
@@ -168,8 +169,14 @@ class Trace:
         return self.builder.build(), form
 
     def with_written(self, result: object) -> object:
-        """The result of a program: what it returns, and the inputs that it wrote."""
+        """The result of a program: what it returns, and the inputs that it wrote.
+
+        One whose sizes of 0 leave it nothing to write has a number that nobody reads.
+        """
         if result is None and not self.written:
+            sizes = [n for x in self.inputs for n in x.shape]
+            if self.skipped or any(isinstance(n, int) and n == 0 for n in sizes):
+                return {"idle": Tensor(self, self.builder.constant(0, "i64"))}
             raise InvalidType(
                 f"{self.name} writes none of its parameters and returns nothing",
                 "what a program computes leaves it by a parameter or as its result",

@@ -110,6 +110,11 @@ def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
                      InvalidType)  # fmt: skip
         if isinstance(a, Tensor) or isinstance(b, Tensor):
             return of_tensors(a, b)
+        for value, other in ((a, b), (b, a)):
+            if isinstance(other, _core.Dim) and not (is_whole(value) or isinstance(value, bool)):
+                fail(f"{name}: {describe(value)} and the size {other}",
+                     "a size is a whole number, and so is what it is compared with",
+                     "pass an integer", InvalidType)  # fmt: skip
         if isinstance(a, _core.Dim):
             return of_sizes(a, b)
         return of_sizes(b, a) if isinstance(b, _core.Dim) else of_ints(a, b)
