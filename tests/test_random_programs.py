@@ -153,7 +153,7 @@ def test_hints_change_no_bit_of_a_random_program(tmp_path, deep):
     texts = map(random_programs.random_program, range(2000 if deep else 120))
     short = [(seed, text) for seed, text in enumerate(texts)  # many kernels compile for minutes
              if "unroll" not in text and 11 < text.count("\n") < 18]  # fmt: skip
-    for seed, text in short if deep else short[:4]:
+    for seed, text in short if deep else short[:6]:
         hinted = random_programs.with_hints(text, seed)
         found = []
         for form, source in enumerate((text, hinted)):
