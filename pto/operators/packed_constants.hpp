@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "pto/abi/host.h"
 #include "pto/abi/operator.h"
 #include "pto/base/program_spec.hpp"
 #include "pto/operators/weights.hpp"
