@@ -82,3 +82,14 @@ def test_a_mistake_in_the_text_of_a_function_stays_that_of_python():
 
     with pytest.raises(AttributeError, match="'str' object has no attribute 'missing'"):
         wrong(X)
+
+
+def test_an_error_of_another_number_does_not_name_the_argument_of_its_type():
+    @pto.jit
+    def scaled(x, n):
+        own = 3
+        return x * own[0]  # type: ignore[index]
+
+    with pytest.raises(TypeError) as raised:
+        scaled(X, 7)
+    assert str(raised.value) == "'int' object is not subscriptable"

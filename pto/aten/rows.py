@@ -276,7 +276,9 @@ class Row:
 
         def into_outputs(**given: Any) -> Any:
             places = tuple(given.pop(name) for name in outputs)
-            if any(_meet(place, given[name]) for place in places for name in inputs):
+            read = [given[name] for name in inputs]
+            if any(_meet(place, other) for i, place in enumerate(places)
+                   for other in (*read, *places[:i])):  # fmt: skip
                 return NotImplemented
             self.program(**given, out=places[0] if len(places) == 1 else places)
             return places[0]

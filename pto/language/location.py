@@ -56,15 +56,20 @@ def shown(file: str) -> str:
     return file.removeprefix(folder + os.sep) if folder else file
 
 
-def line_of(error: BaseException) -> str:
-    """The innermost line of the user's through which an error passed, "file.py:12", or ""."""
-    line, trace = "", error.__traceback__
+def place_of(error: BaseException) -> tuple[str, int] | None:
+    """The file and number of the user's innermost line through which an error passed, if any."""
+    found, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if is_users(file):
-            line = f"{shown(file)}:{trace.tb_lineno}"
+        found = (file, trace.tb_lineno) if is_users(file) else found
         trace = trace.tb_next
-    return line
+    return found
+
+
+def line_of(error: BaseException) -> str:
+    """The line of place_of(), "file.py:12", or ""."""
+    place = place_of(error)
+    return f"{shown(place[0])}:{place[1]}" if place else ""
 
 
 def without_our_frames(error: BaseException) -> BaseException:

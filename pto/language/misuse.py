@@ -9,13 +9,14 @@ Thread safety: pure functions.
 """
 
 import dis
+import linecache
 import re
 import sys
 import types
 from collections.abc import Iterable
 
 from pto.errors import Error, InvalidIndex, InvalidType
-from pto.language.location import describe, fail, is_users, line_of, shown
+from pto.language.location import describe, fail, is_users, line_of, place_of, shown
 
 _TRACED = re.compile(
     r"\b(Tensor|Dim|SymbolicScalar|Index|Chosen|ShortPart)\b|<(traced|symbolic) |, got 's\d+\b"
@@ -86,13 +87,15 @@ def told_of_constant(error: Exception, name: str, arguments: Iterable[tuple]) ->
 
     `arguments` are the parameters, the constants, and what is known of tensors.
     """
-    text = str(error)
+    text, place = str(error), place_of(error)
+    line = linecache.getline(*place) if place else ""
     for parameter, value, about in arguments:
         kind, looked_up = type(value).__name__, getattr(error, "name", None) in _OF_TENSORS
         if about is not None:
             continue
-        if (looked_up and getattr(error, "obj", error) is value) or text.startswith(
-            tuple(f"{kind!r} object {use}" for use in _USES)
+        is_part = text.startswith(tuple(f"{kind!r} object {use}" for use in _USES))
+        if (looked_up and getattr(error, "obj", error) is value) or (
+            is_part and re.search(rf"\b{parameter}\s*\[", line)
         ):
             return InvalidType(
                 f"{name}: {parameter} is {describe(value)}, and a line uses it as a tensor: {text}",
