@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pto.errors import Failure, InvalidValue, MissingFile
+from pto.sources import CPP_SUFFIXES
 
 if TYPE_CHECKING:
     from pto.studio import Document
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Source = str | os.PathLike | tuple[str, Path | str]
 TEXTS_MAX = 1 << 20  # characters of a source that a page takes
 # A trace of somebody else does not make a page show other files of this machine.
-SUFFIXES = {".py", ".cpp", ".cc", ".cxx", ".cce", ".hpp", ".h", ".inc"}
+SUFFIXES = (".py", *CPP_SUFFIXES)
 
 
 def html(

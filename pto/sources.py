@@ -20,6 +20,7 @@ from typing import Any
 from pto.errors import Failure, InvalidType, InvalidValue, MissingFile, working_folder_name
 
 _DEEPEST = 64
+CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".cce", ".hpp", ".h", ".inc")
 
 # Skips comments, literals and numbers as a whole, so that nothing inside them counts. In front: the
 # characters that may begin a token. Most of a text is none of them, and passes twice as fast.

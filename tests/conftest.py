@@ -9,6 +9,7 @@ from pathlib import Path
 import minutes
 import pytest
 from host_cases import kernels, rt, two  # noqa: F401 fixtures of level host
+from pypto_package import pypto  # noqa: F401 a fixture: compat/pypto
 
 # A shell that starts the tests in the background ignores Ctrl-C for them and for their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """compat/pypto: shapes that a program changes, and first writes of tensors without elements."""
 
-import importlib
-import sys
-
 import pytest
 import torch
-from test_pypto_spelling import loaded
+from pypto_package import loaded
 
 import pto
-from pto import build_config
 
 HALVES = """
 import pypto
@@ -107,13 +103,7 @@ def on_one_path(x: pypto.Tensor([2, 4], pypto.DT_FP32), out: pypto.Tensor()):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pypto():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(build_config.compat_dir())
-        yield importlib.import_module("pypto")
-    for name in ("pypto", "pypto.frontend", "pypto.experimental"):
-        sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("pypto")
 
 
 def test_a_program_may_change_the_shape_that_it_got(tmp_path):

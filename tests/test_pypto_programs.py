@@ -2,14 +2,13 @@
 """compat/pypto: programs as models of the public package write them."""
 
 import importlib
-import sys
 
 import pytest
 import torch
-from test_pypto_spelling import DEVICES, loaded
+from pypto_package import loaded
+from test_pypto_spelling import DEVICES
 
 import pto
-from pto import build_config
 
 ROUTER = """
 import pypto
@@ -59,15 +58,6 @@ def halves(x: pypto.Tensor([pypto.DYNAMIC, ...], pypto.DT_FP32), out: pypto.Tens
     parts = [x[:, k * middle : k * middle + middle] for k in range(x.shape[1] // middle)]
     out[:] = pypto.concat(tensors=parts[::-1], dim=-1)
 """
-
-
-@pytest.fixture(scope="module")
-def pypto():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(build_config.compat_dir())
-        yield importlib.import_module("pypto")
-    for name in ("pypto", "pypto.frontend", "pypto.experimental"):
-        sys.modules.pop(name, None)
 
 
 def by_torch(logits, bias, groups, kept, k):

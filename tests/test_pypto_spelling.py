@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pypto_package import loaded
 
 import pto
-from pto import build_config
 from pto.adapters.torch import activation
 
 PROGRAM = """
@@ -50,14 +50,6 @@ def halves(x, out):
         part = pypto.view(x, [k, 64], [i, 0])
         out[i : i + k] = pypto.div(part, pypto.full([k, 64], 2.0, pypto.DT_FP32))
 """
-
-
-@pytest.fixture
-def pypto(monkeypatch):
-    monkeypatch.syspath_prepend(build_config.compat_dir())
-    yield importlib.import_module("pypto")
-    for name in ("pypto", "pypto.frontend", "pypto.experimental"):
-        sys.modules.pop(name, None)
 
 
 def test_programs_with_the_public_names_run(pypto, tmp_path):
@@ -112,20 +104,6 @@ def test_the_page_lists_exactly_the_public_names_that_are_not_there(pypto):
     }  # fmt: skip
     listed = re.search(r"^```names\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert listed and set(listed[1].split()) == missing
-
-
-def loaded(tmp_path, text):
-    path = tmp_path / "program_of_a_user.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    # Bytecode counts as new if a file's size and its second of change are those of before.
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = written
-    return module
 
 
 @pytest.mark.filterwarnings("ignore:pypto. the setting:RuntimeWarning")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pto.errors import Failure
+from pto.sources import CPP_SUFFIXES
 from pto.studio import analysis
 from pto.studio.document import Document
 
@@ -24,7 +25,6 @@ LONGEST, LISTED, POINTS_MAX, ROWS_SEEN = 10, 100, 200, 24  # entries, points, ro
 IDLE = (("busy", "#4878a8", "busy"), ("ready", "#d98b3a", "idle while a task was ready"),
         ("none", "#c8c8c8", "idle: no task was ready"))  # fmt: skip
 _ENTRY = re.compile(r"PTO_KERNEL\((\w+),\s*(\w+)")  # a kernel's name, and its function
-_CPP = (".cpp", ".cc", ".cxx", ".cce", ".hpp", ".h", ".inc")
 _PLACE = re.compile(r'"([^"\n]+)":(\d+)')
 _PLOTS = {  # by name: the title, and what the page says where the trace does not know it
     "timeline": ("Timeline", "The trace has no slices: nothing ran."),
@@ -314,7 +314,7 @@ def _line(number: int | None, text: str, kinds: Iterable[int], name: str = "") -
 
 
 def _is_cpp(file: str) -> bool:
-    return Path(file).suffix in _CPP
+    return Path(file).suffix in CPP_SUFFIXES
 
 
 def _source(file: str, text: str, by_line: dict[str, set[int]], document: Document) -> str:
