@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 420,
     "graphs": 190,
     "ir": 5299,
-    "isa": 20230,
+    "isa": 20260,
     "language": 12220,
     "launch": 6595,
     "models": 2500,

@@ -208,6 +208,11 @@ int32_t attend(const Named& in, const pto_tensor* log_sums) {
     const int64_t count = std::min(last - item, units - first);
     jobs.place(job, number);
     if (log_sums) job.log_sums = jobs.sums(*log_sums, number);
+    const int64_t next = (item + count) / units;
+    job.soon = {};
+    if (next > number && item + count < last)
+      job.soon = {jobs.heads("q"_arg, next).data, jobs.shared("k"_arg, next).data,
+                  jobs.shared("v"_arg, next).data};
     job.row = static_cast<int32_t>(first * height);
     job.rows = static_cast<int32_t>(std::min(count * height, rows - first * height));
     pto_attention(&job);

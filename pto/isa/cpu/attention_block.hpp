@@ -31,6 +31,7 @@ constexpr int kMostKeysEver = 1024;                        // of those on tiles 
 constexpr int kGradientKeys = 128;                         // of a block of the gradients
 constexpr int kFewRows = 2 * kRows;     // that may read keys and values where they lie
 constexpr int kNearFloats = 256 << 10;  // of keys and values, in the second cache
+constexpr int kSoonFloats = 64 << 10;   // of keys and values that are asked for a job ahead
 constexpr float kLowest = -__builtin_inff();
 
 PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }

@@ -48,6 +48,11 @@ typedef struct pto_attention_operand {
 
 enum { PTO_ATTENTION_UNBOUNDED = 1 << 30 };  // no bound: -this as first, this as last
 
+// The operands that the same thread reads in its next call, with the strides and sizes of this one.
+typedef struct pto_attention_soon {
+  const void *q, *k, *v;  // null: not known
+} pto_attention_soon;
+
 typedef struct pto_attention_job {
   int32_t engine;  // PTO_MATMUL_BEST and others; AVX512_VNNI and AVX512_BF16 run as AVX512
   int32_t type;    // of q, k, v and out, and of a mask of numbers: PTO_MATMUL_F32, F16 or BF16
@@ -62,6 +67,7 @@ typedef struct pto_attention_job {
   pto_attention_operand log_sums;      // floats, natural logarithms of rows; or absent
   float dropout;                       // 0 to 1, none to all
   uint64_t seed, first_head;           // of dropout; heads count over all batches
+  pto_attention_soon soon;             // asked for during this call; or absent
   void* workspace;                     // pto_attention_bytes, of this call alone
 } pto_attention_job;
 

@@ -14,6 +14,7 @@
 #include "pto/isa/cpu/attention_few.hpp"
 #include "pto/isa/cpu/attention_products.hpp"
 #include "pto/isa/cpu/attention_softmax.hpp"
+#include "pto/isa/cpu/matmul_requests.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace attention {
@@ -21,7 +22,12 @@ namespace attention {
 template <class T>
 class Attention {
  public:
-  explicit Attention(const pto_attention_job& job) : job_(job), b_(job) {}
+  explicit Attention(const pto_attention_job& job)
+      : job_(job),
+        b_(job),
+        soon_{rows_of(job.soon.q, job.q, smaller(job.rows, job.queries), job.width),
+              rows_of(job.soon.k, job.k, job.keys, job.width),
+              rows_of(job.soon.v, job.v, job.keys, job.value_width)} {}
 
   void run() {
     const bool is_streamed = FewRows<T>::can_read(job_) && pays_to_stream();
@@ -45,6 +51,21 @@ class Attention {
     return job_.rows <= kRows || (job_.rows <= kFewRows && floats > kNearFloats);
   }
 
+  // The rows of an operand of the next call, to be asked for in turns between the products of this
+  // one, whose number is not above this.
+  matmul::Lines rows_of(const void* data, const pto_attention_operand& x, int rows,
+                        int width) const {
+    const int64_t panels = quotient_up(job_.keys, kPanel) + quotient_up(job_.value_width, kPanel);
+    const int64_t floats = int64_t(job_.keys) * (job_.width + job_.value_width);
+    pto_runs runs = {};
+    if (x.col_stride == 1 && floats <= kSoonFloats)
+      runs = {data, x.row_stride * int(sizeof(T)), width * int64_t{sizeof(T)}, rows, nullptr, 0, 0};
+    return {&runs, 0, quotient_up(job_.rows, kRows) * panels};
+  }
+  void take_turn() {
+    for (matmul::Lines& rows : soon_) rows.take_turn();
+  }
+
   // Packs the queries, scaled, so that scores are logarithms to base 2.
   void start() const {
     const float scale = job_.scale * lanes::kLog2E;
@@ -62,7 +83,7 @@ class Attention {
   }
 
   // Adds a block of keys to the outputs of all rows.
-  void add_keys() const {
+  void add_keys() {
     constexpr int kSlivers = kTogether / kRows;
     bool is_packed = false;
     for (int first = 0; first < b_.slivers(); first += kSlivers) {
@@ -101,20 +122,22 @@ class Attention {
   }
 
   // Computes the scores of all slivers, panel by panel of keys, which stays in the first cache.
-  void multiply_keys(const Sliver* parts, int count) const {
+  void multiply_keys(const Sliver* parts, int count) {
     for (int at = 0; at < b_.keys; at += kPanel)
       for (int i = 0; i < count; ++i) {
         const Sliver& s = parts[i];
+        take_turn();
         if (s.keys.first <= at && at < s.keys.last)
           multiply(s.rows, b_.queries(s.row), b_.key_panel(at), job_.width, nullptr,
                    b_.scores(s.row - parts[0].row) + at, b_.sizes.score_stride());
       }
   }
 
-  void multiply_values(const Sliver* parts, int count) const {
+  void multiply_values(const Sliver* parts, int count) {
     for (int col = 0; col < job_.value_width; col += kPanel)
       for (int i = 0; i < count; ++i) {
         const Sliver& s = parts[i];
+        take_turn();
         if (!s.keys.any()) continue;
         float* const out = b_.outs(s.row) + col;
         multiply(s.rows, b_.weights(s.row - parts[0].row) + s.keys.first * s.rows,
@@ -142,6 +165,7 @@ class Attention {
 
   const pto_attention_job& job_;
   KeyBlock b_;
+  matmul::Lines soon_[3];  // of the next call: queries, keys, values
 };
 
 inline void run(const pto_attention_job& job) {

@@ -246,6 +246,7 @@ struct Micro {
     const char* soon = soon_of(t, static_cast<const char*>(in.of.b));
     for (int s = 0; s < in.of.slivers; ++s, a += in.of.a_sliver, go_down(Across(), t)) {
       Outputs beside = t;
+      if (s + 1 < in.of.slivers) expect(All(), t);
       const auto* b = static_cast<const char*>(in.of.b);
       for (int panel = 0; panel < in.panels; ++panel, b += kPanel, go_across(Across(), beside))
         soon = tile_in_place<T>(in, a, b, beside, soon);
