@@ -28,7 +28,7 @@ from pto.graphs.program import Parameter, Recipe
 from pto.language.tensor import Tensor
 from torch import fx
 
-_SHOWN = (Kind.PRODUCT, Kind.NORM, Kind.GATHER, Kind.REDUCE)
+_SHOWN = (Kind.PRODUCT, Kind.NORM, Kind.GATHER, Kind.REDUCE, Kind.OPERATOR)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _packed(nodes: Sequence[fx.Node], of: Translation) -> set[fx.Node]:
     found = set()
     for node in nodes:
         for place in of.row(node).constants:
-            if isinstance(node.args[place], fx.Node):
+            if place < len(node.args) and isinstance(node.args[place], fx.Node):
                 found.update(of.bases(node.args[place]))
     return found
 

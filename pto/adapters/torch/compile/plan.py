@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from pto.adapters.torch.compile.groups import Group, group_of, inputs_of, made_by, results_of
-from pto.adapters.torch.compile.rows import Kind
+from pto.adapters.torch.compile.rows import Kind, is_operator
 from pto.adapters.torch.compile.sizes import expression, is_from_data, symbols_of
 from pto.adapters.torch.compile.translate import Translation, is_part, is_symbolic, overload_of
 from pto.errors import Error
@@ -28,12 +28,12 @@ from torch import fx
 
 INPUTS_MAX = TENSORS_MAX - 4  # sizes may come as tensors, too
 NODES_MAX = 160
-PROGRAM, ATTENTION, ATEN = "program", "attention", "ATen"
+PROGRAM, ATTENTION, OPERATOR, ATEN = "program", "attention", "operator", "ATen"
 
 
 @dataclass
 class Step:
-    """One statement of the plan; `reason` says why ATen runs it, "" for a step of ours."""
+    """One statement of the plan; `reason` says why it is a step of its own, "" for others."""
 
     kind: str
     nodes: tuple[fx.Node, ...]
@@ -44,6 +44,11 @@ class Step:
     @property
     def node(self) -> fx.Node:
         return self.nodes[-1]
+
+
+def called(node: fx.Node) -> str:
+    """The kind of a step that calls the overload of a node."""
+    return OPERATOR if is_operator(overload_of(node) or "") else ATEN
 
 
 def is_effect(node: fx.Node) -> bool:
@@ -127,7 +132,7 @@ class Planner:
         if row is not None and row.kind is Kind.ATTENTION:
             reason = refused_attention(node, self.of)
             return (ATEN, reason) if reason else (ATTENTION, "")
-        return ATEN, self.of.refusal(node) or ""
+        return called(node), self.of.refusal(node) or ""
 
     def _programs(self, nodes: Sequence[fx.Node]) -> Iterator[Step]:
         """The program of a group, or, where the group does not trace, those of its halves."""
@@ -140,7 +145,7 @@ class Planner:
 
     def halves(self, nodes: Sequence[fx.Node], error: Exception) -> Iterator[Step]:
         if len(nodes) == 1:
-            yield Step(ATEN, tuple(nodes), _reason(error))
+            yield Step(called(nodes[0]), tuple(nodes), _reason(error))
             return
         middle = len(nodes) // 2
         for half in (nodes[:middle], nodes[middle:]):

@@ -22,6 +22,7 @@ from pto.aten.rows import EVERY, NUMBERS, rounded
 from pto.aten.rows import ROWS as FORMULAS
 from pto.aten.rows import Row as Formula
 from pto.formulas import NotExpressible
+from pto.language.op import Operator, operators
 from pto.language.tensor import Tensor
 
 
@@ -36,6 +37,7 @@ class Kind(Enum):
     PRODUCT = "product"
     GATHER = "gather"
     COPY = "copy"  # moves elements, or changes their type
+    OPERATOR = "operator"  # one that @op defines in the tile language
     ATTENTION = "attention"  # an operator of the library, in a step of its own
 
 
@@ -149,8 +151,47 @@ _SUMS = (
 )
 
 
+def is_foreign(overload: str) -> bool:
+    """Says whether an overload is neither ATen's nor of `prims`: "pto::linear"."""
+    return "::" in overload and not overload.startswith("prims::")
+
+
+def _operator_of(overload: str) -> Operator | None:
+    name = overload.removeprefix("pto::")
+    return next((one for one in operators() if one.name == name), None)
+
+
+def is_operator(overload: str) -> bool:
+    """Says whether an overload is an operator of ours, "pto::linear" or one of @op."""
+    is_ours = overload.startswith("pto::") or is_foreign(overload) and _operator_of(overload)
+    return bool(is_ours)
+
+
+def _row_of_operator(overload: str) -> Row | None:
+    """The row of an operator of @op, "pto::layer_norm", or of a jitted function: its definition,
+    traced in its place. None for a kernel in C++, one that writes, or has lists of results."""
+    operator = _operator_of(overload)
+    if operator is None or operator.member("build") is None:
+        return None
+    writes = any(one.mutable for one in operator.tensors)
+    if writes or any(one.is_list for one in operator.outputs):
+        return None
+    kept = operator.member("constants") or ()
+    constants = tuple(i for i, one in enumerate(operator.arguments) if one.name in kept)
+
+    def build(out: Out, *args: Any, **kwargs: Any) -> Any:
+        found = operator(*args, **kwargs)
+        row = tuple(found) if isinstance(found, list | tuple) else (found,)
+        return row if out.parts else row[0]
+
+    return Row(Kind.OPERATOR, build, constants)
+
+
 def row_of(overload: str) -> Row | None:
-    """The row of an overload, "add.Tensor", of this table or of that of ATen's surface."""
+    """The row of an overload, "add.Tensor", of this table or of that of ATen's surface; or that of
+    an operator of @op, "pto::layer_norm"."""
+    if is_foreign(overload):
+        return _row_of_operator(overload)
     found = TABLE.get(overload)
     if found is None and overload in FORMULAS:
         kind = Kind.REDUCE if overload in _SUMS else Kind.POINT

@@ -24,7 +24,7 @@ from pto.adapters.torch.compile import (  # noqa: F401 fill the table
     movement,
     pools,
 )
-from pto.adapters.torch.compile.rows import Kind, Out, Row, arguments_of, only, row_of
+from pto.adapters.torch.compile.rows import Kind, Out, Row, arguments_of, is_operator, only, row_of
 from pto.adapters.torch.compile.sizes import dim_of, expression, is_from_data, symbols_of
 from pto.adapters.torch.compile.values import ANY, Promise
 from pto.errors import Error
@@ -40,10 +40,9 @@ LAZY = (Kind.VIEW, Kind.MAKE)
 
 
 def overload_of(node: fx.Node) -> str | None:
-    """The overload of ATen that a node calls: "add.Tensor"; "prims::NAME"; None for any other."""
+    """The overload that a node calls: "add.Tensor" of ATen, "prims::NAME" or "pto::NAME" elsewhere;
+    None for what is no operator."""
     if not isinstance(node.target, torch._ops.OpOverload):
-        return None
-    if node.target.namespace not in ("aten", "prims"):
         return None
     return node.target.name().removeprefix("aten::")
 
@@ -67,6 +66,7 @@ class Translation:
     """Answers questions about the nodes of one graph, and keeps the answers."""
 
     def __init__(self) -> None:
+        self._rows: dict[str, Row | None] = {}  # an operator that is defined anew stays as it was
         self._promises: dict[fx.Node, Promise] = {}
         self._refusals: dict[fx.Node, str | None] = {}
         self._trials: dict[str, str | None] = {}
@@ -78,7 +78,11 @@ class Translation:
 
     def row(self, node: fx.Node) -> Row | None:
         name = overload_of(node) if node.op == "call_function" else None
-        return None if name is None else row_of(name)
+        if name is None:
+            return None
+        if name not in self._rows:
+            self._rows[name] = row_of(name)
+        return self._rows[name]
 
     def is_lazy(self, node: fx.Node) -> bool:
         if is_part(node):
@@ -120,7 +124,8 @@ class Translation:
     def _refusal(self, node: fx.Node) -> str | None:
         row = self.row(node)
         if row is None or row.build is None:
-            return "the tile language has no formula for it"
+            is_ours = is_operator(overload_of(node) or "")
+            return "it is a kernel in C++" if is_ours else "the tile language has no formula for it"
         if any(not isinstance(one.meta.get("val"), (torch.Tensor, *_SYMBOLIC, int, list, tuple))
                for one in node.all_input_nodes):  # fmt: skip
             return "an argument is no tensor"

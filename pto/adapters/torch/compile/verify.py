@@ -18,7 +18,7 @@ import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph, line_of
 from pto.adapters.torch.compile.explain import as_compiled, observed
 from pto.adapters.torch.compile.groups import made_by
-from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
+from pto.adapters.torch.compile.plan import ATTENTION, PROGRAM, Step, name_of
 from pto.adapters.torch.compile.sizes import expression, text_of
 from pto.adapters.torch.compile.translate import inverse, is_part, is_symbolic
 from torch import fx
@@ -74,7 +74,7 @@ def verify(model: Callable[..., Any], *args: Any, **kwargs: Any) -> VerifyReport
     def see(graph: CompiledGraph, given: list) -> list:
         def note(place: int, names: dict) -> None:
             step = graph.steps[place]
-            if step.kind != ATEN:
+            if step.kind in (PROGRAM, ATTENTION):
                 found.extend(_compared(graph, step, names))
 
         return graph.replay.observed()(given, note)
