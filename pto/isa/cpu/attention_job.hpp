@@ -67,8 +67,8 @@ typedef struct pto_attention_job {
   pto_attention_operand log_sums;      // floats, natural logarithms of rows; or absent
   float dropout;                       // 0 to 1, none to all
   uint64_t seed, first_head;           // of dropout; heads count over all batches
-  pto_attention_soon soon;             // asked for during this call; or absent
   void* workspace;                     // pto_attention_bytes, of this call alone
+  pto_attention_soon soon;             // asked for during this call; or absent
 } pto_attention_job;
 
 // Return the bytes of the workspace and the rows for which keys and values are packed once: a call
