@@ -32,6 +32,14 @@ class CompiledHalves:
         return x * 0.5, pto.amax(x, -1, keepdim=True)
 
 
+@pto.op("compiled_product(Tensor x, Tensor w) -> Tensor")
+class CompiledProduct:
+    constants = ("w",)
+
+    def build(x, w):
+        return pto.maximum(pto.matmul(x, w), 0)
+
+
 @pto.jit
 def compiled_shares(x, w: pto.Constant):
     e = pto.exp(x - pto.amax(x, -1, keepdim=True))
@@ -100,6 +108,23 @@ def test_a_kernel_in_cpp_stays_a_step_of_its_own():
     assert [step.kind for step in report.steps] == ["program", "operator", "program"]
     assert report.steps[1].why == "it is a kernel in C++"
     torch.testing.assert_close(fresh(layer)(x, w), layer(x, w), rtol=1e-6, atol=1e-6)
+
+
+def test_its_constants_are_packed_where_they_are_weights():
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(384, 512), requires_grad=False)
+
+        def forward(self, x):
+            return ops.compiled_product(x * 2, self.w) + 1
+
+    layer, x = Layer().eval(), torch.randn(64, 384)
+    compiled, before = fresh(layer), pto.memory()["packed_weights"]
+    for _ in range(3):
+        found = compiled(x)
+    assert pto.memory()["packed_weights"] - before >= 384 * 512 * 4
+    torch.testing.assert_close(found, torch.relu(2 * x @ layer.w) + 1, rtol=1e-4, atol=1e-4)
 
 
 def test_a_namesake_in_aten_is_none_of_ours():
