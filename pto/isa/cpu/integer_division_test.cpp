@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "pto/isa/cpu/math.hpp"
+#include "pto/isa/cpu/remainder.hpp"
 #include "tests/deep.hpp"
 
 namespace pto::integer_division_test {

@@ -339,37 +339,5 @@ PTO_INLINE V log(V x) {
   }
 }
 
-// Computes C's fmod and % (a % 0 is 0).
-template <class E>
-PTO_INLINE E fmod_scalar(E a, E b) {
-  if constexpr (kSame<E, float>)
-    return __builtin_fmodf(a, b);
-  else if constexpr (kSame<E, double>)
-    return __builtin_fmod(a, b);
-  else
-    return rest_scalar(a, b);
-}
-template <class V>
-PTO_INLINE V fmod(V a, V b) {
-  using E = LaneOf<V>;
-  if constexpr (kIsFloat<E>)
-    return each_lane(a, b, [](E x, E y) { return fmod_scalar<E>(x, y); });
-  else
-    return integer_rest(a, b);
-}
-
-// Computes the remainder with the sign of b.
-template <class E>
-PTO_INLINE E remainder_scalar(E a, E b) {
-  const E r = fmod_scalar<E>(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? E(r + b) : r;
-}
-template <class V>
-PTO_INLINE V remainder(V a, V b) {
-  using U = Vec<UnsignedOf<LaneOf<V>>, kCount<V>>;  // where signs are alike, the sum may overflow
-  const V zero = {}, rest = fmod(a, b), sum = bit_cast<V>(bit_cast<U>(rest) + bit_cast<U>(b));
-  return select((rest != zero) & ((rest < zero) ^ (b < zero)), sum, rest);
-}
-
 }  // namespace lanes
 PTO_NAMESPACE_END

@@ -5,9 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
 
 #include "pto/isa/cpu/erf.hpp"
 #include "pto/isa/cpu/power.hpp"
+#include "pto/isa/cpu/remainder.hpp"
 #include "pto/isa/cpu/trigonometry.hpp"
 
 namespace pto::math_test {
@@ -227,6 +231,78 @@ TEST(Leaves, integer_division_never_traps) {
   EXPECT_EQ(lanes::fmod(least, minus_one)[0], 0);
   EXPECT_EQ(lanes::remainder(least, I{})[0], 0);
   EXPECT_EQ(lanes::remainder(lanes::splat<I>(-7), lanes::splat<I>(3))[0], 2);
+}
+
+// Numbers whose quotients are small, whole, huge, just below a whole number, or none.
+template <class E>
+std::vector<E> dividends() {
+  using Limits = std::numeric_limits<E>;
+  std::vector<E> all{0,
+                     -0.0f,
+                     1,
+                     2,
+                     3,
+                     7.5f,
+                     0.1f,
+                     Limits::min(),
+                     Limits::denorm_min(),
+                     3 * Limits::denorm_min(),
+                     Limits::max(),
+                     Limits::infinity(),
+                     Limits::quiet_NaN(),
+                     E(0x1p22),
+                     E(0x1p23),
+                     E(0x1p24),
+                     E(0x1p53),
+                     E(1e30f)};
+  for (const E x : {E(3), E(0.1f), E(1e30f)}) {
+    all.push_back(std::nextafter(x, E(0)));
+    all.push_back(std::nextafter(x * 1000, Limits::infinity()));
+  }
+  for (int i = 0, n = static_cast<int>(all.size()); i < n; ++i) all.push_back(-all[size_t(i)]);
+  return all;
+}
+
+template <class E>
+void expect_exact_remainders() {
+  using W = Vec<E, kVectorBytes / sizeof(E)>;
+  const std::vector<E> all = dividends<E>();
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = 0; j < all.size(); ++j) {
+      W a, b;  // neighbours have other quotients
+      for (int lane = 0; lane < kCount<W>; ++lane) {
+        a[lane] = all[(i + size_t(lane)) % all.size()];
+        b[lane] = all[(j + 3 * size_t(lane)) % all.size()];
+      }
+      const W got = lanes::fmod(a, b), whole = lanes::remainder(a, b);
+      for (int lane = 0; lane < kCount<W>; ++lane) {
+        const E x = a[lane], y = b[lane], want = std::fmod(x, y), rest = got[lane];
+        EXPECT_TRUE(std::isnan(want) ? std::isnan(rest)
+                                     : rest == want && std::signbit(rest) == std::signbit(want))
+            << x << " % " << y << " is " << want << ", not " << rest;
+        const E floored = want != 0 && (want < 0) != (y < 0) ? want + y : want;
+        EXPECT_TRUE(std::isnan(want) ? std::isnan(whole[lane]) : whole[lane] == floored);
+      }
+    }
+}
+
+TEST(Remainders, are_exact_and_of_one_lane_alone) {
+  expect_exact_remainders<float>();
+  expect_exact_remainders<double>();
+}
+
+TEST(Remainders, of_random_numbers_are_exact) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 20'000; ++round) {
+    V a, b;
+    for (int lane = 0; lane < N; ++lane) {
+      a[lane] = std::ldexp(static_cast<float>(random()) - 0x1p31f, int(random() % 60) - 60);
+      b[lane] = std::ldexp(static_cast<float>(random()) - 0x1p31f, int(random() % 60) - 60);
+    }
+    const V got = lanes::fmod(a, b);
+    for (int lane = 0; lane < N; ++lane)
+      EXPECT_EQ(got[lane], std::fmod(float(a[lane]), float(b[lane]))) << a[lane] << " " << b[lane];
+  }
 }
 
 }  // namespace pto::math_test

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_scan and pto_add_at (abi/program.h): elements that join others one after another. Floats fold
 // in double and are rounded once; integers wrap.
+#include <algorithm>
+#include <limits>
+
 #include "pto/abi/program.h"
 #include "pto/isa/cpu/element_types.hpp"
 #include "pto/isa/elementwise/convert.hpp"
@@ -11,6 +14,7 @@ namespace {
 using isa::kSame;
 
 constexpr int64_t kAtOnce = 256;  // lines whose totals are in the cache
+constexpr int64_t kChains = 8;    // lines whose totals are in registers
 
 template <class T>
 constexpr bool kIsShort = kSame<T, half> || kSame<T, bfloat16_t>;
@@ -45,24 +49,40 @@ T folded(T a, T b) {
   return T(uint64_t(a) * uint64_t(b));
 }
 
-// Lines along the axis; `at_once` of them, along another axis, are folded together where elements
-// of one line lie further apart than those of neighbours.
+// The number that a fold leaves as it is: the total before the first element.
+template <int fold, class T>
+constexpr T neutral() {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (fold == PTO_SCAN_SUM) return 0;
+  if constexpr (fold == PTO_SCAN_PRODUCT) return 1;
+  if constexpr (fold == PTO_SCAN_LARGEST)
+    return Limits::has_infinity ? -Limits::infinity() : Limits::min();
+  return Limits::has_infinity ? Limits::infinity() : Limits::max();
+}
+
+// Lines along the axis; `at_once` of them, along another axis, are folded together: many where
+// elements of one line lie further apart than those of neighbours, else as many as hide the time
+// that an addition takes.
 class Scan {
  public:
-  Scan(const pto_tensor& out, const pto_tensor& x, int axis)
-      : out_(out), x_(x), axis_(axis), length_(x.sizes[axis]) {
+  Scan(const pto_tensor& out, const pto_tensor& x, int axis, int32_t threads)
+      : out_(out), x_(x), axis_(axis), length_(x.sizes[axis]), threads_(threads) {
     for (int d = 0; d < x.rank; ++d)
       if (d != axis && x.sizes[d] > 1) beside_ = d;
-    if (beside_ >= 0 && size(x.strides[axis]) > size(x.strides[beside_])) at_once_ = kAtOnce;
+    if (beside_ >= 0) {
+      const bool is_far = size(x.strides[axis]) > size(x.strides[beside_]);
+      const int64_t share = x.sizes[beside_] / threads;
+      at_once_ = is_far ? kAtOnce : share < 1 ? 1 : share < kChains ? share : kChains;
+    }
     for (int d = 0; d < x.rank; ++d)
       count_ *= d == axis ? 1 : d == beside_ ? (x.sizes[d] + at_once_ - 1) / at_once_ : x.sizes[d];
     for (int d = 0; d < x.rank; ++d) elements_ *= x.sizes[d];
   }
 
-  int32_t run(int32_t fold, int32_t threads) {
+  int32_t run(int32_t fold) {
     if (elements_ == 0) return 0;
     fold_ = fold;
-    if (threads > 1) blocks_ = pto_blocks_of(count_, elements_ * 16);
+    if (threads_ > 1) blocks_ = pto_blocks_of(count_, elements_ * 16);
     return pto_parallel(
         blocks_,
         [](void* self, int32_t block) { return static_cast<Scan*>(self)->run_block(block); }, this);
@@ -104,35 +124,57 @@ class Scan {
         in += at * x_.strides[d];
         out += at * out_.strides[d];
       }
-      fold_together<fold>(static_cast<T*>(out_.data) + out, from + in, width);
+      T* const to = static_cast<T*>(out_.data) + out;
+      if (width == kChains && x_.strides[axis_] == 1 && out_.strides[axis_] == 1)
+        fold_chains<fold>(to, from + in);
+      else
+        fold_together<fold>(to, from + in, width);
     }
   }
 
+  // Folds `width` lines an element of each after another.
   template <int fold, class T>
   void fold_together(T* to, const T* from, int64_t width) const {
     Total<T> totals[kAtOnce];
+    std::fill(totals, totals + width, neutral<fold, Total<T>>());
     const int64_t in = beside_ < 0 ? 0 : x_.strides[beside_],
                   out = beside_ < 0 ? 0 : out_.strides[beside_];
     for (int64_t k = 0; k < length_; ++k) {
       const T* const x = from + k * x_.strides[axis_];
       T* const y = to + k * out_.strides[axis_];
       for (int64_t j = 0; j < width; ++j) {
-        const Total<T> one = total_of(x[j * in]);
-        totals[j] = k == 0 ? start<fold>(one) : folded<fold>(totals[j], one);
+        totals[j] = folded<fold>(totals[j], total_of(x[j * in]));
         y[j * out] = rounded<T>(totals[j]);
       }
     }
   }
 
-  // A sum begins from 0, which -0 does not change.
+  // Folds kChains lines whose elements lie one after another, a cache line of each at a time: lines
+  // may be a power of two apart, where the first cache keeps few of them.
   template <int fold, class T>
-  static T start(T x) {
-    return fold == PTO_SCAN_SUM ? T(T(0) + x) : x;
+  void fold_chains(T* to, const T* from) const {
+    constexpr int64_t kRun = 64 / sizeof(T);
+    const int64_t in = x_.strides[beside_], out = out_.strides[beside_];
+    Total<T> totals[kChains];
+    T block[kChains][kRun];
+    std::fill(totals, totals + kChains, neutral<fold, Total<T>>());
+    for (int64_t k = 0; k < length_; k += kRun) {
+      const int64_t count = length_ - k < kRun ? length_ - k : kRun;
+      for (int64_t j = 0; j < kChains; ++j) std::copy_n(from + j * in + k, count, block[j]);
+      for (int64_t i = 0; i < count; ++i)
+#pragma GCC unroll 8
+        for (int64_t j = 0; j < kChains; ++j) {
+          totals[j] = folded<fold>(totals[j], total_of(block[j][i]));
+          block[j][i] = rounded<T>(totals[j]);
+        }
+      for (int64_t j = 0; j < kChains; ++j) std::copy_n(block[j], count, to + j * out + k);
+    }
   }
 
   const pto_tensor &out_, &x_;
   const int axis_;
   const int64_t length_;
+  const int32_t threads_;
   int beside_ = -1;
   int64_t at_once_ = 1, count_ = 1, elements_ = 1;
   int32_t fold_ = 0, blocks_ = 1;
@@ -159,7 +201,7 @@ void add_at(T* first, const pto_tensor& to, const pto_tensor& part, const int64_
 
 int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32_t fold,
                  int32_t threads) {
-  return pto::Scan(*out, *x, axis).run(fold, threads);
+  return pto::Scan(*out, *x, axis, threads).run(fold);
 }
 
 void pto_add_at(const pto_tensor* to, const pto_tensor* part, const int64_t* places,

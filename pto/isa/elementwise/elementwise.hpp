@@ -13,6 +13,7 @@
 #pragma once
 #include "pto/isa/cpu/erf.hpp"
 #include "pto/isa/cpu/power.hpp"
+#include "pto/isa/cpu/remainder.hpp"
 #include "pto/isa/cpu/trigonometry.hpp"
 #include "pto/isa/kernel/enter.hpp"
 #include "pto/isa/tile/tile.hpp"
