@@ -238,6 +238,22 @@ def test_scans_fold_wide_and_round_each_element_once():
          np.array([2**24, 2**24, 2**24 + 2], "f4"))  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["f4", "f2", "i1", "i8"])
+@pytest.mark.parametrize("lines", [1, 7, 8, 21])
+@pytest.mark.parametrize("length", [1, 15, 33, 100])
+def test_scans_of_many_lines_are_those_of_each(kind, lines, length):
+    random = np.random.default_rng(length * lines)
+    whole = (random.standard_normal((lines, 2 * length + 3)) * 3).astype(kind)
+    if whole.dtype.kind == "f":
+        whole[0, 0], whole[-1, length // 2], whole[lines // 2, 0] = -0.0, np.nan, -np.inf
+    for x in (np.ascontiguousarray(whole[:, :length]), whole[:, 1 : 2 * length : 2]):
+        got = run(lambda x: (pto.cumsum(x, 1), pto.cummax(x, 1), pto.cummin(x, 1)), x)
+        wide = x.astype("f8" if x.dtype.kind == "f" else "i8")
+        same(got[0], np.cumsum(wide, 1).astype(x.dtype if x.dtype.kind == "f" else "i8"))
+        same(got[1], np.maximum.accumulate(wide, 1).astype(x.dtype))
+        same(got[2], np.minimum.accumulate(wide, 1).astype(x.dtype))
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_conditions_are_joined_and_counted(seed):
     case = Case(seed)

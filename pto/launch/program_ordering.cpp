@@ -45,6 +45,7 @@ struct Short {
   Short(uint64_t key, int64_t place) : bits(key << 32 | static_cast<uint64_t>(place)) {}
   int64_t place() const { return static_cast<int64_t>(bits & 0xffffffffu); }
   uint64_t key() const { return bits; }
+  uint64_t short_key() const { return bits >> 32; }
   friend bool operator<(Short a, Short b) { return a.bits < b.bits; }
 };
 struct Long {
@@ -55,6 +56,7 @@ struct Long {
   Long(uint64_t key, int64_t place) : whole(key), at(place) {}
   int64_t place() const { return at; }
   uint64_t key() const { return whole; }
+  uint64_t short_key() const { return whole; }
   friend bool operator<(const Long& a, const Long& b) {
     return a.whole != b.whole ? a.whole < b.whole : a.at < b.at;
   }
@@ -78,27 +80,115 @@ Entry* sort_by_bytes(Entry* from, Entry* to, int64_t count, int key_bytes) {
   return from;
 }
 
+// The keys of one row.
+template <class U>
+class Keys {
+ public:
+  static constexpr int64_t kBlock = 256;
+
+  Keys(const U* from, int64_t step, uint8_t code, U turn)
+      : from_(from), step_(step), code_(code), turn_(turn) {}
+
+  U operator()(int64_t i) const { return static_cast<U>(key_of(from_[i * step_], code_) ^ turn_); }
+
+  // Calls f(first, count, keys) for runs of at most kBlock of the first `size` keys.
+  template <class F>
+  void each_run(int64_t size, const F& f) const {
+    U keys[kBlock];
+    for (int64_t first = 0; first < size; first += kBlock) {
+      const int64_t count = std::min(kBlock, size - first);
+      switch (code_) {  // for each a loop without branches
+        case 0:
+          make<0>(first, count, keys);
+          break;
+        case 2:
+          make<2>(first, count, keys);
+          break;
+        case 4:
+          make<4>(first, count, keys);
+          break;
+        default:
+          make<1>(first, count, keys);
+      }
+      f(first, count, keys);
+    }
+  }
+  template <class F>
+  void each(int64_t size, const F& f) const {
+    each_run(size, [&](int64_t first, int64_t count, const U* keys) {
+      for (int64_t i = 0; i < count; ++i) f(first + i, keys[i]);
+    });
+  }
+
+ private:
+  template <uint8_t code>
+  void make(int64_t first, int64_t count, U* keys) const {
+    const U* const from = from_ + first * step_;
+    if (step_ == 1)
+      for (int64_t i = 0; i < count; ++i) keys[i] = static_cast<U>(key_of(from[i], code) ^ turn_);
+    else
+      for (int64_t i = 0; i < count; ++i)
+        keys[i] = static_cast<U>(key_of(from[i * step_], code) ^ turn_);
+  }
+
+  const U* const from_;
+  const int64_t step_;
+  const uint8_t code_;
+  const U turn_;
+};
+
+// Selects the entries of the `most` least keys in their order: a heap of the least so far, whose
+// largest one most keys are not below.
+template <class U, class Entry>
+void select_least(const Keys<U>& keys, int64_t size, int64_t most, Entry* heap) {
+  constexpr int64_t kAtOnce = 16;
+  int64_t held = 0;
+  U limit = 0;
+  const auto take = [&](int64_t place, U key) {
+    if (held < most) {
+      heap[held++] = Entry(key, place);
+      if (held < most) return;
+      std::make_heap(heap, heap + most);
+    } else if (key < limit) {  // equal ones stay, since their places are lower
+      std::pop_heap(heap, heap + most);
+      heap[most - 1] = Entry(key, place);
+      std::push_heap(heap, heap + most);
+    } else {
+      return;
+    }
+    limit = static_cast<U>(heap[0].short_key());
+  };
+  keys.each_run(size, [&](int64_t first, int64_t count, const U* run) {
+    for (int64_t i = 0; i < count; i += kAtOnce) {
+      const int64_t end = std::min(i + kAtOnce, count);
+      bool is_any = held < most;
+      for (int64_t j = i; j < end; ++j) is_any |= run[j] < limit;
+      for (int64_t j = i; is_any && j < end; ++j) take(first + j, run[j]);
+    }
+  });
+  std::sort_heap(heap, heap + held);
+}
+
 // Collects the entries of the `most` least keys and few others: those within a limit that a sample
 // of the keys gives, or all where that limit was too low. Returns their number.
-template <class U, class Entry, class Key>
-int64_t collect_least(const Key& key, int64_t size, int64_t most, Entry* entries) {
+template <class U, class Entry>
+int64_t collect_least(const Keys<U>& key, int64_t size, int64_t most, Entry* entries) {
   U* const sample = reinterpret_cast<U*>(entries);
   const int64_t sampled = size / kBetweenSamples;
-  for (int64_t i = 0; i < sampled; ++i) sample[i] = key(i * kBetweenSamples);
   const double expected = static_cast<double>(most) / kBetweenSamples;
   const int64_t beyond = static_cast<int64_t>(expected + 4 * std::sqrt(expected)) + 1;
   if (beyond < sampled) {
+    for (int64_t i = 0; i < sampled; ++i) sample[i] = key(i * kBetweenSamples);
     std::nth_element(sample, sample + beyond, sample + sampled);
     const U limit = sample[beyond];
     int64_t found = 0;
-    for (int64_t i = 0; i < size; ++i) {
-      const U one = key(i);
+    key.each(size, [&](int64_t i, U one) {
       entries[found] = Entry(one, i);
       found += one <= limit;
-    }
+    });
     if (found >= most) return found;
   }
-  for (int64_t i = 0; i < size; ++i) entries[i] = Entry(key(i), i);
+  key.each(size, [&](int64_t i, U one) { entries[i] = Entry(one, i); });
   return size;
 }
 
@@ -117,26 +207,26 @@ struct RowsInOrder {
     return static_cast<const char*>(of.data) + place * (of.type_bits / 8);
   }
 
+  // Sorts all entries of a row, or few that contain the wanted ones; returns where they lie.
+  template <class U, class Entry>
+  Entry* sorted(const Keys<U>& keys, bool are_few, Entry* entries) const {
+    const int64_t found = collect_least(keys, size, are_few ? most : size, entries);
+    if (found >= kLeastOfRadix) return sort_by_bytes(entries, entries + found, found, sizeof(U));
+    std::sort(entries, entries + found);
+    return entries;
+  }
+
   template <class U, class Entry>
   void sort_row(int64_t row, Entry* entries) const {
     const auto* const from = reinterpret_cast<const U*>(element(*x, row));
     const int64_t step = x->strides[x->rank - 1];
     const auto turn = static_cast<U>(is_descending ? ~U(0) : U(0));
-    const auto key = [=, code = x->type_code](int64_t i) {
-      return static_cast<U>(key_of(from[i * step], code) ^ turn);
-    };
+    const Keys<U> keys(from, step, x->type_code, turn);
     const bool are_few = most <= size / kFew;
-    int64_t found = size;
-    if (are_few && most > kMostOfHeap)
-      found = collect_least<U>(key, size, most, entries);
-    else
-      for (int64_t i = 0; i < size; ++i) entries[i] = Entry(key(i), i);
     if (are_few && most <= kMostOfHeap)
-      std::partial_sort(entries, entries + most, entries + found);
-    else if (found < kLeastOfRadix)
-      std::sort(entries, entries + found);
+      select_least(keys, size, most, entries);
     else
-      entries = sort_by_bytes(entries, entries + found, found, sizeof(U));
+      entries = sorted<U>(keys, are_few, entries);
     if (values != nullptr) {
       auto* const to = const_cast<U*>(reinterpret_cast<const U*>(element(*values, row)));
       const int64_t by = values->strides[x->rank - 1];

@@ -129,13 +129,26 @@ class Positions {
         row /= index_.sizes[axis];
       }
       const int64_t end = std::min(last, i - i % inner + inner);
-      for (; i < end; ++i, place += step) {
-        const auto at = static_cast<int64_t>(from[place]);
-        if (at < least || at >= size) bad = std::min(bad, i);
-        if (copy_ != nullptr) copy_[i] = at;
-      }
+      const T* const line = from + place;
+      if (copy_ != nullptr)
+        for (int64_t j = 0; j < end - i; ++j) copy_[i + j] = static_cast<int64_t>(line[j * step]);
+      if (bad == count_ && !are_within(line, step, end - i, least, size))
+        for (bad = i; is_within(line[(bad - i) * step], least, size);) ++bad;
+      i = end;
     }
     return bad;
+  }
+
+  template <class T>
+  static bool is_within(T at, int64_t least, int64_t size) {
+    return static_cast<int64_t>(at) >= least && static_cast<int64_t>(at) < size;
+  }
+  // Asks all of a line without a branch for each.
+  template <class T>
+  static bool are_within(const T* line, int64_t step, int64_t count, int64_t least, int64_t size) {
+    bool are = true;
+    for (int64_t j = 0; j < count; ++j) are &= is_within(line[j * step], least, size);
+    return are;
   }
 
   const pto_tensor& index_;
@@ -263,8 +276,11 @@ void gather(const Walk& walk, T* out, const T* x, int32_t threads) {
       }
       if (row.index == 0)
         return copy_row(out + near, row.near, x + far + *at * walk.far_step, row.far, row.size);
-      for (int64_t i = 0; i < row.size; ++i)
-        out[near + i * row.near] = x[far + i * row.far + at[i * row.index] * walk.far_step];
+      if (row.near == 1 && row.far == 0 && row.index == 1 && walk.far_step == 1)
+        for (int64_t i = 0; i < row.size; ++i) out[near + i] = x[far + at[i]];
+      else
+        for (int64_t i = 0; i < row.size; ++i)
+          out[near + i * row.near] = x[far + i * row.far + at[i * row.index] * walk.far_step];
     });
   });
 }
@@ -403,14 +419,14 @@ void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads) {
   auto* const to = static_cast<int64_t*>(out->data);
   int64_t inner = 1;  // the index of a walk counts all elements in row-major order
   for (int d = axis + 1; d < out->rank; ++d) inner *= out->sizes[d];
-  const int64_t size = out->sizes[axis];
   pto::for_blocks(
       walk.loops[cut].size, walk.items * 8, threads, [&](int32_t, int64_t first, int64_t last) {
         walk.run(cut, first, last, [&](const pto::Loop& row, int64_t near, int64_t, int64_t index) {
-          const bool is_axis = row.index == inner && row.size == size;
-          for (int64_t i = 0; i < row.size; ++i)
-            to[near + i * row.near] =
-                is_axis ? i + index / inner % size : (index + i * row.index) / inner % size;
+          const int64_t start = index / inner % out->sizes[axis], step = row.is_axis ? 1 : 0;
+          if (row.near == 1)
+            for (int64_t i = 0; i < row.size; ++i) to[near + i] = start + i * step;
+          else
+            for (int64_t i = 0; i < row.size; ++i) to[near + i * row.near] = start + i * step;
         });
       });
 }

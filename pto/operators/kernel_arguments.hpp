@@ -75,6 +75,7 @@ class KernelArguments {
 
   // The threads that share the blocks, the caller of the operator included.
   int threads() const { return args_.services->threads; }
+  pto_services* services() const { return args_.services; }
 
   // Returns memory of the calling thread, valid until the block returns, or null.
   void* scratch(size_t bytes) const { return args_.services->scratch(args_.services, bytes); }

@@ -3,7 +3,9 @@
 // element type, PTO_TYPE_1 that of indices.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
+#include "pto/abi/program.h"
 #include "pto/operators/named_arguments.hpp"
 #include "pto/pto-inst.hpp"
 
@@ -32,30 +34,18 @@ struct TensorAxis {
   int64_t first(int64_t row) const { return row / stride * stride * size + row % stride; }
 };
 
-template <class T>
-bool is_nan(T value) {
-  return value != value;
-}
-
-// Says whether `a` comes before `b` among the largest: NaN first, then by value.
-template <class T>
-bool is_larger(T a, T b) {
-  if (is_nan(b)) return false;
-  return is_nan(a) || a > b;
-}
-
-// Returns a number that compares as the element does.
-inline float key(half v) { return float(v); }
-inline float key(bfloat16_t v) { return float(v); }
-template <class T>
-T key(T v) {
-  return v;
+// The `size` elements from `data` on, `stride` apart, of the tensor's type.
+pto_tensor line_of(const pto_tensor& tensor, void* data, const int64_t& size,
+                   const int64_t& stride) {
+  pto_tensor line = tensor;
+  line.data = data, line.rank = 1, line.sizes = &size, line.strides = &stride;
+  return line;
 }
 
 }  // namespace
 
 PTO_OPERATOR_KERNEL(top_k) {
-  const Element* x = in.data("x"_arg);
+  Element* x = in.data("x"_arg);
   Element* values = in.data("values"_arg);
   int64_t* indices = in.data("indices"_arg);
   const int64_t k = in.integer("k"_arg);
@@ -66,27 +56,15 @@ PTO_OPERATOR_KERNEL(top_k) {
     return in.fail(
         "k is larger than the axis\nit counts elements of the axis\ngive its size at most");
   }
-  auto* order = static_cast<int64_t*>(in.scratch(size_t(from.size) * sizeof(int64_t)));
-  if (order == nullptr && from.size > 0) {
-    return in.fail("no memory\nthe order of a row is kept while sorting it\nfree some memory");
-  }
   const auto rows = in.items(from.rows);
-  for (int64_t row = rows.first; row < rows.last && k > 0; ++row) {
-    const Element* elements = x + from.first(row);
-    for (int64_t i = 0; i < from.size; ++i) order[i] = i;
-    const auto before = [&](int64_t a, int64_t b) {
-      const auto left = key(elements[a * from.stride]), right = key(elements[b * from.stride]);
-      const bool first = largest ? is_larger(left, right) : is_larger(right, left);
-      const bool second = largest ? is_larger(right, left) : is_larger(left, right);
-      return first || (!second && a < b);
-    };
-    if (k < from.size) std::nth_element(order, order + k - 1, order + from.size, before);
-    std::sort(order, order + k, before);
-    for (int64_t i = 0; i < k; ++i) {
-      const int64_t at = to.first(row) + i * to.stride;
-      values[at] = elements[order[i] * from.stride];
-      indices[at] = order[i];
-    }
+  for (int64_t row = rows.first; row < rows.last; ++row) {
+    const int64_t at = to.first(row);
+    const pto_tensor line =
+                         line_of(in.tensor("x"_arg), x + from.first(row), from.size, from.stride),
+                     most = line_of(in.tensor("values"_arg), values + at, k, to.stride),
+                     places = line_of(in.tensor("indices"_arg), indices + at, k, to.stride);
+    if (const int32_t code = pto_sort(in.services(), "", &most, &places, &line, k, largest, 1))
+      return code;
   }
   return 0;
 }
@@ -188,7 +166,9 @@ class PartsSum {
   }
 
  private:
-  using Sum = decltype(key(Element(0)));
+  static constexpr bool kIsShort =
+      std::is_same_v<Element, half> || std::is_same_v<Element, bfloat16_t>;
+  using Sum = std::conditional_t<kIsShort, float, Element>;
   static constexpr bool kNeedsSum = sizeof(Sum) != sizeof(Element);
 
   int32_t add(int64_t outer, int64_t begin, int64_t wide) {
@@ -203,7 +183,7 @@ class PartsSum {
       const auto given = int64_t(indices_[i]);
       if (given < lowest_ || given >= to_.size) return in_.fail_index(given, lowest_, to_.size);
       Sum* row = sums + (given < 0 ? given + to_.size : given) * stride;
-      for (int64_t c = 0; c < wide; ++c) row[c] += key(d_result[i * to_.stride + c]);
+      for (int64_t c = 0; c < wide; ++c) row[c] += Sum(d_result[i * to_.stride + c]);
     }
     for (int64_t row = 0; kNeedsSum && row < to_.size; ++row) {
       for (int64_t c = 0; c < wide; ++c) d_x[row * to_.stride + c] = Element(sums[row * wide + c]);
