@@ -210,6 +210,33 @@ def test_a_write_reads_all_arguments_first_also_where_they_overlap():
     assert not strided[:, 0].any()
 
 
+@pto.jit
+def scale_and_add(x, y):
+    x[:] = x * 2 + y
+
+
+@pto.jit
+def exchange(x, y):
+    x[:], y[:] = y + 1, x * 2
+
+
+@pytest.mark.parametrize("of", [np.copy, lambda x: torch.from_numpy(x.copy())])
+def test_a_parameter_that_is_read_at_its_own_place_is_computed_there(of, monkeypatch):
+    values = np.arange(5000, dtype="f4").reshape(50, 100)
+    x, y = of(values), of(values[::-1].copy())
+    with monkeypatch.context() as patch:
+        patch.setattr("pto.language.program.finish", None)  # which would copy
+        scale_and_add(x, y)
+    assert np.array_equal(x, values * 2 + values[::-1])
+    x, y = of(values), of(values)
+    exchange(x, y)
+    assert np.array_equal(x, values + 1) and np.array_equal(y, values * 2)
+    memory = of(np.append(values.ravel(), [1, 2, 3]).astype("f4"))
+    scale_and_add(memory[3:], memory[:-3])  # each reads what the other one writes
+    whole = np.append(values.ravel(), [1, 2, 3])
+    assert np.array_equal(memory[3:], whole[3:] * 2 + whole[:-3])
+
+
 def test_numbers_and_what_only_a_branch_computes_are_carried():
     @pto.jit
     def count(x, step=3):

@@ -55,8 +55,10 @@ bool may_write_in_place(const ProgramSpec& spec, size_t output,
                         std::span<const pto_tensor_ref> inputs) {
   const auto written = static_cast<size_t>(spec.outputs[output].writes);
   const pto_tensor_ref& to = inputs[written];
-  const bool is_free =
-      spec.outputs[output].replaces == spec.outputs[output].writes || !spec.inputs[written].is_read;
+  const bool is_elementwise =
+      spec.outputs.size() == 1 && spec.launches.size() == 1 && spec.launches[0].is_elementwise;
+  const bool is_free = spec.outputs[output].replaces == spec.outputs[output].writes ||
+                       !spec.inputs[written].is_read || is_elementwise;
   if (!is_free || !is_contiguous(to.rank, to.sizes, to.strides)) return false;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (i != written && overlap(address_range(to), address_range(inputs[i]))) return false;

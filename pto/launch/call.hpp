@@ -48,7 +48,8 @@ int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
                     int64_t grain_bytes);
 
 // Says whether the code may compute an output directly in the input whose elements it becomes
-// (TensorSpec::writes): that input has no gaps, is not read afterwards and overlaps no other.
+// (TensorSpec::writes): that input has no gaps, overlaps no other, and none of its elements is read
+// after its place was written.
 bool may_write_in_place(const ProgramSpec& spec, size_t output,
                         std::span<const pto_tensor_ref> inputs);
 
