@@ -180,6 +180,9 @@ REFUSED = {
                          "gaps in its windows"),
     "a pool with large windows": (lambda x: F.avg_pool2d(x.double().repeat(4, 4)[None], 6, 1),
                                   "large windows"),
+    "a factor with a fraction for integers": (
+        lambda x: torch.addmv(x[:, 0], x, x[0], alpha=1.5),
+        "a number would make floats"),
     "a range of half precision": (lambda x: arange(4, dtype=torch.float16) * x, "ATen rounds"),
     "channels last": (
         lambda x: F.avg_pool2d(

@@ -254,6 +254,10 @@ class Building:
         _, common = elementwise_dtypes(
             *given, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
         )
+        are_whole = not any(isinstance(a, torch.Tensor) and a.is_floating_point() for a in given)
+        is_whole = not out.dtype.is_float and out.dtype is not tile.boolean
+        if common.is_floating_point and are_whole and is_whole:
+            raise NotExpressible("a number would make floats of its whole numbers")
         name = str(common).removeprefix("torch.")
         if out.dtype.is_float and not common.is_floating_point:
             name = out.dtype.long_name
