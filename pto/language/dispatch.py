@@ -56,10 +56,14 @@ _NUMBERS = frozenset({int, float, bool, str, type(None)})
 
 
 def _one_library(args: tuple, kwargs: dict[str, Any]) -> str:
-    """The adapter of a call whose values are arrays of one type and numbers: most calls."""
-    kinds = {type(value) for value in args}
-    if kwargs:
-        kinds |= {type(value) for value in kwargs.values()}
+    """The adapter of a call whose values are arrays of one type, lists of these and numbers: most
+    calls."""
+    kinds: set[type] = set()
+    for value in (*args, *kwargs.values()):
+        if _is_list(value):
+            kinds.update(map(type, value))
+        else:
+            kinds.add(type(value))
     kinds -= _NUMBERS
     return _adapter_of_plain(kinds.pop()) if len(kinds) == 1 else ""
 
