@@ -2,13 +2,21 @@
 """Operators of @op under torch.compile(backend="pto"): part of the program that stands around them,
 with the values and gradients that they have in eager mode."""
 
+import re
+
 import pytest
 import torch
+from compile_cases import assert_same, below_dynamo, run
 
 import pto
 import pto.torch
 from pto import f32
+from pto.adapters import build
+from pto.adapters.torch.build import DIRECT
 
+needs_torch_owners = pytest.mark.skipif(
+    build.built(DIRECT) is None, reason="python -m pto adapters build torch"
+)
 ops = torch.ops.pto
 
 
@@ -35,6 +43,7 @@ class CompiledHalves:
 @pto.op("compiled_product(Tensor x, Tensor w) -> Tensor")
 class CompiledProduct:
     constants = ("w",)
+    grad = "automatic"
 
     def build(x, w):
         return pto.maximum(pto.matmul(x, w), 0)
@@ -110,21 +119,74 @@ def test_a_kernel_in_cpp_stays_a_step_of_its_own():
     torch.testing.assert_close(fresh(layer)(x, w), layer(x, w), rtol=1e-6, atol=1e-6)
 
 
-def test_its_constants_are_packed_where_they_are_weights():
-    class Layer(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.w = torch.nn.Parameter(torch.randn(384, 512), requires_grad=False)
+@pytest.mark.parametrize("symbolic", [False, True], ids=["numbers", "symbols"])
+def test_a_view_of_its_results_is_one_call(symbolic):
+    def parts(x, w):
+        heads = ops.linear(x, w).unflatten(-1, (3, 2, 4))
+        q, k, v = (part.squeeze(-3) for part in heads.split(1, -3))
+        numbers, scale = ops.quantize_rows(x)
+        return (
+            q.transpose(0, 1),
+            k[1:, :, ::2],
+            v.flatten(1),
+            numbers.t()[1:],
+            scale[2:].expand(3, -1),
+        )
 
-        def forward(self, x):
-            return ops.compiled_product(x * 2, self.w) + 1
+    x, w = torch.randn(5, 16), torch.randn(24, 16)
+    graph = below_dynamo(parts, x, w, symbolic=symbolic)
+    assert_same(run(graph, x, w), parts(x, w))
+    called = [graph.replay.space[name] for name in re.findall(r"(k\d+)\(", graph.replay.source)]
+    assert called == [ops.linear.default, ops.quantize_rows.default]
+    assert graph.replay.source.count(".as_strided(") == 5 and ".view(" not in graph.replay.source
 
-    layer, x = Layer().eval(), torch.randn(64, 384)
+
+@pto.jit
+def compiled_rows(x, d_w: pto.Constant):  # the schema calls d_w otherwise
+    return pto.maximum(pto.matmul(x, d_w), 0)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, product):
+        super().__init__()
+        self.product = product
+        self.w = torch.nn.Parameter(torch.randn(384, 512), requires_grad=False)
+
+    def forward(self, x):
+        return self.product(x * 2, self.w) + 1
+
+    def exactly(self, x):
+        return torch.relu(2 * x @ self.w) + 1
+
+
+@needs_torch_owners
+@pytest.mark.parametrize("product", [ops.compiled_product, compiled_rows], ids=["op", "jit"])
+def test_its_constants_are_packed_where_they_are_weights(product):
+    layer, x = Layer(product).eval(), torch.randn(64, 384)
     compiled, before = fresh(layer), pto.memory()["packed_weights"]
     for _ in range(3):
         found = compiled(x)
-    assert pto.memory()["packed_weights"] - before >= 384 * 512 * 4
-    torch.testing.assert_close(found, torch.relu(2 * x @ layer.w) + 1, rtol=1e-4, atol=1e-4)
+    assert pto.memory()["packed_weights"] - before >= layer.w.nbytes
+    torch.testing.assert_close(found, layer.exactly(x), rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        layer.w.mul_(2)
+    torch.testing.assert_close(compiled(x), layer.exactly(x), rtol=1e-4, atol=1e-4)
+    layer.w.data[3, 5] = 1e6  # past PyTorch's counting
+    pto.repack(layer.w)
+    torch.testing.assert_close(compiled(x), layer.exactly(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("product", [ops.compiled_product, compiled_rows], ids=["op", "jit"])
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
+def test_a_constant_may_require_a_gradient(product, is_compiled):
+    layer, x = Layer(product).requires_grad_(True), torch.randn(64, 384)
+    run = fresh(layer) if is_compiled else layer
+    for factor in (1, 1, 0.5, 2):  # the second call may pack it
+        with torch.no_grad():
+            layer.w.mul_(factor)
+        found, right = (torch.autograd.grad(f(x).square().mean(), layer.w)[0]
+                        for f in (run, layer.exactly))  # fmt: skip
+        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
 
 
 def test_a_namesake_in_aten_is_none_of_ours():

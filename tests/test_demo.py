@@ -128,6 +128,19 @@ def test_products_of_bytes_are_near_to_f32_with_padding_and_without(bert, rows):
     torch.testing.assert_close(words, found * mask, atol=1e-5, rtol=1e-5)
 
 
+def test_compiled_products_of_bytes_have_the_bits_of_eager_mode(bert):
+    from examples.demo import measure
+    from examples.demo.fused import PtoSteps
+    from examples.demo.int8 import INT8
+
+    whole = measure.whole(measure.Mode("int8", None, bert, fused=INT8, compiles=False))
+    for batch, length in ((1, 16), (3, 7), (2, 32)):
+        tokens = batch_of(batch, length)
+        found = whole(**tokens).last_hidden_state
+        with PtoSteps(bert, INT8):
+            assert torch.equal(found, bert(**tokens).last_hidden_state)
+
+
 def test_embeddings_are_in_the_order_of_the_sentences(bert):
     def tokenizer(sentences, **options):
         ids = torch.tensor([[len(s)] * max(map(len, sentences)) for s in sentences])

@@ -86,9 +86,7 @@ def embed_all(
         for name, replaced in ("", mode.fused), (" unpadded", mode.unpadded):
             with PtoSteps(mode.model, replaced):
                 found[f"PTO {mode.name}{name}"] = embed(mode.model, tokenizer, sentences)
-        if mode.compiles:
-            whole = torch.compile(mode.plain, backend="pto")
-            found[f"PTO {mode.name} compiled"] = embed(whole, tokenizer, sentences)
+        found[f"PTO {mode.name} compiled"] = embed(measure.whole(mode), tokenizer, sentences)
     return found
 
 

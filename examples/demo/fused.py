@@ -45,6 +45,10 @@ class _FusedEmbeddings(BertEmbeddings):
 class FusedLayer(BertLayer):
     """Attention and feed-forward, each with its residual and LayerNorm, of an encoder."""
 
+    def prepare(self) -> None:
+        """Makes what forward() reads beside the parameters, where that is not there yet."""
+        _join(self.attention.self)
+
     def forward(
         self, hidden_states: torch.Tensor, attention_mask: Any = None, *others: Any, **more: Any
     ) -> tuple[torch.Tensor]:
@@ -107,17 +111,20 @@ def _join(attention: Any) -> None:
 
 
 class PtoSteps:
-    """A context in which the model's modules have the classes of `replaced`; enter it often."""
+    """A context in which the model's modules have the classes of `replaced`; enter it often. It
+    serves the weights that the model has when the context is made."""
 
     def __init__(self, model: torch.nn.Module, replaced: Classes = REPLACED) -> None:
         found = [(m, type(m)) for m in model.modules() if type(m) in replaced]
         self._modules = [(m, original, replaced[original]) for m, original in found]
+        with self:
+            for layer in model.modules():
+                if isinstance(layer, FusedLayer):
+                    layer.prepare()
 
     def __enter__(self) -> None:
         for module, _, fused in self._modules:
             module.__class__ = fused
-            if isinstance(module, FusedLayer):
-                _join(module.attention.self)
 
     def __exit__(self, *error: object) -> None:
         for module, original, _ in self._modules:

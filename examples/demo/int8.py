@@ -24,8 +24,16 @@ def _quantised(weight: torch.Tensor) -> tuple[Any, ...]:
         return *torch.ops.pto.quantize_rows(weight.detach(), rotation=rotation), rotation
 
 
-class _WithBytes:
+class _Int8Layer(FusedLayer):
     """Linear layers by products of bytes; weights do not change once they were seen."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        dense = (self.attention.output.dense, self.intermediate.dense, self.output.dense)
+        seen = self.__dict__.setdefault("seen_weights", {})
+        for weight in (self.attention.self.joined[0], *(layer.weight for layer in dense)):
+            if id(weight) not in seen or seen[id(weight)][0] is not weight:
+                seen[id(weight)] = weight, _quantised(weight)
 
     def linear(
         self,
@@ -34,10 +42,7 @@ class _WithBytes:
         bias: torch.Tensor | None = None,
         activation: str = "none",
     ) -> torch.Tensor:
-        seen = self.__dict__.setdefault("seen_weights", {})
-        if id(weight) not in seen:
-            seen[id(weight)] = weight, _quantised(weight)
-        weight, scale, rotation = seen[id(weight)][1]
+        weight, scale, rotation = self.__dict__["seen_weights"][id(weight)][1]
         x, row_scale = torch.ops.pto.quantize_rows(x, rotation=rotation)
         result: torch.Tensor = torch.ops.pto.scaled_matmul(
             x, weight, row_scale, scale, bias, activation=activation
@@ -45,11 +50,7 @@ class _WithBytes:
         return result
 
 
-class _Int8Layer(_WithBytes, FusedLayer):
-    pass
-
-
-class _UnpaddedInt8Layer(_WithBytes, UnpaddedLayer):
+class _UnpaddedInt8Layer(_Int8Layer, UnpaddedLayer):
     pass
 
 

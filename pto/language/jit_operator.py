@@ -258,7 +258,8 @@ def _made(
     )  # fmt: skip
     returns = ["Tensor[]"] if as_list else ["Tensor"] * len(outputs)
     signature = f"({arguments_text}) -> ({', '.join(returns)})"
-    what = (signature, types.text(as_list), form, given.constants, jit.autocast, jit.short_writes)
+    what = (signature, types.text(as_list), form, given.constants, jit.autocast, jit.short_writes,
+            jit.constant_parameters)  # fmt: skip
     key = (found.key, tuple(given.tensors), *what)
     if known := _made_before.get(key):
         current = [one for one in known.sources if one[0].is_current()]
@@ -310,7 +311,9 @@ def _definition(
             _refuse_form(name, now, form)
         return [leaves] if len(leaves) > _core.MAX_OUTPUTS else leaves
 
-    members = {"__doc__": jit.__doc__ or "", "build": staticmethod(build)}
+    kept = [p for p in given.tensors if jit.parameters[p] in jit.constant_parameters]
+    members = {"__doc__": jit.__doc__ or "", "build": staticmethod(build),
+               "constants": tuple(_schema_names(jit, kept))}  # fmt: skip
     floats = {kind for kind, _ in given.kinds[:-1]} & set(FLOATS)
     if floats and set(outputs) & set(FLOATS):
         members["grad"] = "automatic"

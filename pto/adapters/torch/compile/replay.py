@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 from pto.adapters.torch.compile.groups import made_by
-from pto.adapters.torch.compile.plan import ATTENTION, PROGRAM, Step, is_computed
+from pto.adapters.torch.compile.plan import ATTENTION, OPERATOR, PROGRAM, Step, is_computed
+from pto.adapters.torch.compile.rows import is_operator
 from pto.adapters.torch.compile.sizes import expression, text_of
 from pto.adapters.torch.compile.translate import (
     Translation,
@@ -272,7 +273,8 @@ class Replay:
                 rest = [list(node.meta["val"].shape)]
             return f"{self.value(first)}.{method}({', '.join(map(self._text, rest))})"
         target = node.target
-        if isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable:
+        is_pure = isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable
+        if is_pure and not is_operator(overload_of(node)):  # ours take calls directly: direct.py
             target = target._op
         args = [self._text(one) for one in node.args]
         args += [f"{name}={self._text(one)}" for name, one in node.kwargs.items()]
@@ -287,6 +289,8 @@ class Replay:
             self._attention(step.node)
         else:
             self._foreign(step.node)
+            if step.kind == OPERATOR:
+                self.fresh.update(made_by(step.node))
 
     def _program(self, step: Step) -> None:
         group = step.group
