@@ -129,26 +129,13 @@ class Positions {
         row /= index_.sizes[axis];
       }
       const int64_t end = std::min(last, i - i % inner + inner);
-      const T* const line = from + place;
-      if (copy_ != nullptr)
-        for (int64_t j = 0; j < end - i; ++j) copy_[i + j] = static_cast<int64_t>(line[j * step]);
-      if (bad == count_ && !are_within(line, step, end - i, least, size))
-        for (bad = i; is_within(line[(bad - i) * step], least, size);) ++bad;
-      i = end;
+      for (; i < end; ++i, place += step) {
+        const auto at = static_cast<int64_t>(from[place]);
+        if (at < least || at >= size) bad = std::min(bad, i);
+        if (copy_ != nullptr) copy_[i] = at;
+      }
     }
     return bad;
-  }
-
-  template <class T>
-  static bool is_within(T at, int64_t least, int64_t size) {
-    return static_cast<int64_t>(at) >= least && static_cast<int64_t>(at) < size;
-  }
-  // Asks all of a line without a branch for each.
-  template <class T>
-  static bool are_within(const T* line, int64_t step, int64_t count, int64_t least, int64_t size) {
-    bool are = true;
-    for (int64_t j = 0; j < count; ++j) are &= is_within(line[j * step], least, size);
-    return are;
   }
 
   const pto_tensor& index_;

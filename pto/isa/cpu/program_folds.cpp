@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_scan and pto_add_at (abi/program.h): elements that join others one after another. Floats fold
 // in double and are rounded once; integers wrap.
-#include <algorithm>
-#include <limits>
-
 #include "pto/abi/program.h"
 #include "pto/isa/cpu/element_types.hpp"
 #include "pto/isa/elementwise/convert.hpp"
@@ -52,12 +49,15 @@ T folded(T a, T b) {
 // The number that a fold leaves as it is: the total before the first element.
 template <int fold, class T>
 constexpr T neutral() {
-  using Limits = std::numeric_limits<T>;
   if constexpr (fold == PTO_SCAN_SUM) return 0;
   if constexpr (fold == PTO_SCAN_PRODUCT) return 1;
-  if constexpr (fold == PTO_SCAN_LARGEST)
-    return Limits::has_infinity ? -Limits::infinity() : Limits::min();
-  return Limits::has_infinity ? Limits::infinity() : Limits::max();
+  constexpr bool is_largest = fold == PTO_SCAN_LARGEST;
+  if constexpr (kSame<T, double>) {
+    return is_largest ? -__builtin_inf() : __builtin_inf();
+  } else {
+    constexpr T least = T(-1) < T(0) ? T(uint64_t(1) << (8 * sizeof(T) - 1)) : T(0);
+    return is_largest ? least : T(~least);
+  }
 }
 
 // Lines along the axis; `at_once` of them, along another axis, are folded together: many where
@@ -136,7 +136,7 @@ class Scan {
   template <int fold, class T>
   void fold_together(T* to, const T* from, int64_t width) const {
     Total<T> totals[kAtOnce];
-    std::fill(totals, totals + width, neutral<fold, Total<T>>());
+    for (int64_t j = 0; j < width; ++j) totals[j] = neutral<fold, Total<T>>();
     const int64_t in = beside_ < 0 ? 0 : x_.strides[beside_],
                   out = beside_ < 0 ? 0 : out_.strides[beside_];
     for (int64_t k = 0; k < length_; ++k) {
@@ -157,17 +157,18 @@ class Scan {
     const int64_t in = x_.strides[beside_], out = out_.strides[beside_];
     Total<T> totals[kChains];
     T block[kChains][kRun];
-    std::fill(totals, totals + kChains, neutral<fold, Total<T>>());
+    for (Total<T>& total : totals) total = neutral<fold, Total<T>>();
     for (int64_t k = 0; k < length_; k += kRun) {
       const int64_t count = length_ - k < kRun ? length_ - k : kRun;
-      for (int64_t j = 0; j < kChains; ++j) std::copy_n(from + j * in + k, count, block[j]);
+      const size_t bytes = static_cast<size_t>(count) * sizeof(T);
+      for (int64_t j = 0; j < kChains; ++j) __builtin_memcpy(block[j], from + j * in + k, bytes);
       for (int64_t i = 0; i < count; ++i)
 #pragma GCC unroll 8
         for (int64_t j = 0; j < kChains; ++j) {
           totals[j] = folded<fold>(totals[j], total_of(block[j][i]));
           block[j][i] = rounded<T>(totals[j]);
         }
-      for (int64_t j = 0; j < kChains; ++j) std::copy_n(block[j], count, to + j * out + k);
+      for (int64_t j = 0; j < kChains; ++j) __builtin_memcpy(to + j * out + k, block[j], bytes);
     }
   }
 
