@@ -14,6 +14,8 @@
 // defaults. Sizes and strides count elements. A tensor over memory owns nothing: the memory has to
 // live as long as the tensor and what PyTorch returns of it (views, `out`).
 // The calls are made by a part that `python -m pto adapters build torch` builds for one PyTorch.
+// Results that PyTorch keeps as conjugates or negatives to be computed later come back computed.
+// PTO_ATEN_NAMES, a file with a name a line, restricts the operators to these.
 // Errors: pto::aten::Error with what, why and fix; a refused call has written nothing.
 //
 // Thread safety: a Library and its operators may be used by any thread; a Tensor as PyTorch's.
@@ -58,11 +60,13 @@ using Owned = std::shared_ptr<const pto_aten_value>;
 
 class Tensor {
  public:
-  // A tensor over memory: row-major, or with strides.
+  // A tensor over memory: row-major, or with strides. No call writes into const memory.
   template <class T>
   Tensor(T* data, std::vector<int64_t> sizes, std::vector<int64_t> strides = {})
       : Tensor(const_cast<std::remove_const_t<T>*>(data), type_of<std::remove_const_t<T>>(),
-               std::move(sizes), std::move(strides)) {}
+               std::move(sizes), std::move(strides)) {
+    is_read_only_ = std::is_const_v<T>;
+  }
   Tensor(void* data, Type type, std::vector<int64_t> sizes, std::vector<int64_t> strides = {})
       : data_(data), type_(type), sizes_(std::move(sizes)), strides_(std::move(strides)) {
     if (!strides_.empty() && strides_.size() != sizes_.size())
@@ -74,6 +78,7 @@ class Tensor {
       : Tensor(memory.data, Type{memory.type_code, memory.type_bits},
                {memory.sizes, memory.sizes + memory.rank}) {
     if (memory.strides) strides_.assign(memory.strides, memory.strides + memory.rank);
+    is_read_only_ = memory.is_read_only != 0;
   }
   Tensor(const pto_aten_library& library, Owned owned)
       : library_(&library), owned_(std::move(owned)) {}
@@ -101,7 +106,8 @@ class Tensor {
                    strides_.empty() ? nullptr : strides_.data(),
                    static_cast<int32_t>(sizes_.size()),
                    type_.code,
-                   type_.bits};
+                   type_.bits,
+                   is_read_only_};
     return made;
   }
 
@@ -117,6 +123,7 @@ class Tensor {
   }
   const pto_aten_library* library_ = nullptr;
   Owned owned_;
+  bool is_read_only_ = false;
   mutable void* data_ = nullptr;
   mutable Type type_;
   mutable std::vector<int64_t> sizes_, strides_;
@@ -291,12 +298,8 @@ class Library {
   }
   // Finds an operator, which lives as long as the process.
   const pto_aten_operator* find(const char* name) const {
-    const pto_aten_operator* op = table_->find(name);
-    if (!op)
-      throw Error("PyTorch " + version() + " has no operator " + name,
-                  "a name has its overload: add.Tensor, add.out; that of neg has none",
-                  "see pto.aten.NAME.overloads in Python");
-    return op;
+    if (const pto_aten_operator* op = table_->find(name)) return op;
+    throw Error(table_->error());
   }
 
   bool has(const std::string& name) const { return table_->find(name.c_str()) != nullptr; }

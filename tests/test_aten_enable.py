@@ -162,6 +162,28 @@ def test_a_with_is_a_choice_of_its_thread_and_a_call_one_of_the_process(calls):
     assert elsewhere() == 0
 
 
+def test_threads_of_pytorch_take_the_choice_of_the_thread_that_asks_them():
+    seen = []
+
+    def refuses(index, values):
+        seen.append((enabling._records[index].full_name, threading.get_ident()))
+        return NotImplemented, None
+
+    @torch.jit.script
+    def elsewhere(x):
+        return torch.jit.wait(torch.jit.fork(torch.exp, x))
+
+    enabling._loaded()
+    enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(refuses))
+    try:
+        with pto.aten.enable(slot=0):
+            elsewhere(values(4))
+        elsewhere(values(4))
+    finally:
+        enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(enabling._run))
+    assert [name for name, _ in seen] == ["exp"] and seen[0][1] != threading.get_ident()
+
+
 def test_gradients_are_pytorchs_with_our_kernels(calls):
     x = values(5, 7, dtype=torch.float64).requires_grad_()
     want = torch.autograd.grad((torch.exp(x) * torch.sin(x)).sum(), x)[0]

@@ -127,21 +127,21 @@ def test_gradients_modes_and_subclasses_stay_pytorchs():
 def test_slots_and_later_implementations_count_after_a_plan():
     x = tensors(3)
     for _ in range(3):
-        pto.aten.special_erfcx.default(x)
-    assert is_planned(pto.aten.special_erfcx.default)
+        pto.aten.special_bessel_y0.default(x)
+    assert is_planned(pto.aten.special_bessel_y0.default)
     with pytest.raises(ValueError, match="its slots are 8 aten"):
-        pto.aten.special_erfcx.default(x, slot=3)
+        pto.aten.special_bessel_y0.default(x, slot=3)
     marked = Implementation(
         1, "marked", "cpu", lambda bound: None, lambda bound, like: bound.values["self"]
     )
-    implement("special_erfcx", marked)
+    implement("special_bessel_y0", marked)
     try:
         for _ in range(3):
-            assert pto.aten.special_erfcx.default(x) is x and pto.aten.special_erfcx(x) is x
-        assert pto.aten.special_erfcx.default(x, slot=8) is not x
+            assert pto.aten.special_bessel_y0.default(x) is x and pto.aten.special_bessel_y0(x) is x
+        assert pto.aten.special_bessel_y0.default(x, slot=8) is not x
     finally:
-        withdraw("special_erfcx", 1)
-    assert pto.aten.special_erfcx.default(x) is not x
+        withdraw("special_bessel_y0", 1)
+    assert pto.aten.special_bessel_y0.default(x) is not x
 
 
 def test_threads_share_a_plan():

@@ -86,6 +86,8 @@ def test_lists_numbers_and_types_of_a_saved_call_come_back(tmp_path):
         pto.aten.load_call(tmp_path / "other.npz")
     with pytest.raises(ValueError, match="tolerance is -1"):
         pto.aten.shadow(tolerance=-1).__enter__()
+    with pytest.raises(ValueError, match="tolerance is '2'"):
+        pto.aten.shadow(tolerance="2").__enter__()
     with pytest.raises(AttributeError, match="no operator nothing"):
         pto.aten.shadow(["nothing"]).__enter__()
 

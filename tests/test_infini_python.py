@@ -144,6 +144,10 @@ def test_classes_name_their_slots_and_make_operators():
         (lambda out: infini.ops.add(x, x, out[:2]), ValueError, "result has"),
         (lambda out: infini.ops.hspmm(x, x, out), ValueError, "no kernel of it"),
         (lambda out: infini.ops.where(x > 0, x, 0.5, out[:2]), ValueError, "the result is"),
+        (lambda out: infini.ops.add(x, x, 3), TypeError, "out is 3, not Tensor"),
+        (lambda out: infini.ops.add(x, x, out, implementation_index="8"), TypeError, "slot is '8'"),
+        (lambda out: infini.ops.neg(out[1:], out[:-1]), ValueError, "shares a part"),
+        (lambda out: infini.ops.gemm(x, x, None, 2.0, None, False, True, 5), TypeError, "has no y"),
         (lambda out: infini.ops.split(x, 3, 1, [out]), ValueError, "a list of 2 results"),
     ],
 )  # fmt: skip
@@ -186,8 +190,13 @@ def test_a_list_of_names_restricts_the_face(tmp_path):
     try:
         assert infini.ops.names() == ["add", "internal_softmax"]
         infini.ops.add(x, x, np.empty_like(x))
-        with pytest.raises(AttributeError, match="no operator neg"):
+        with pytest.raises(AttributeError, match="no operator neg(.|\n)*restricted to names of"):
             infini.ops.neg(x, x)
+        names.write_text("where")
+        pto.aten.restrict(names)
+        out = np.empty_like(x)
+        infini.ops.where(x > 0, x, 0.5, out)  # its result is copied, by copy_
+        assert np.array_equal(out, np.where(x > 0, x, np.float32(0.5)))
     finally:
         pto.aten.restrict(None)
     assert "neg" in dir(infini.ops)

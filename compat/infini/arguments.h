@@ -116,7 +116,8 @@ inline pto_aten_value value_of(const Tensor& tensor) {
                  reinterpret_cast<const std::int64_t*>(tensor.strides().data()),
                  static_cast<std::int32_t>(tensor.ndim()),
                  row.code,
-                 static_cast<std::uint8_t>(8 * row.bytes)};
+                 static_cast<std::uint8_t>(8 * row.bytes),
+                 0};
   return made;
 }
 

@@ -47,12 +47,13 @@ class Config {
   virtual ~Config() = default;
   virtual std::unique_ptr<Config> Clone() const { return std::make_unique<Config>(*this); }
 
-  std::size_t implementation_index() const { return index_ < 0 ? 0 : index_; }
-  bool has_implementation_index() const { return index_ >= 0; }
-  void set_implementation_index(std::size_t index) { index_ = static_cast<std::ptrdiff_t>(index); }
+  std::size_t implementation_index() const { return index_; }
+  bool has_implementation_index() const { return is_asked_; }
+  void set_implementation_index(std::size_t index) { index_ = index, is_asked_ = true; }
 
  private:
-  std::ptrdiff_t index_ = -1;  // negative: none was asked for
+  std::size_t index_ = 0;
+  bool is_asked_ = false;
 };
 
 }  // namespace infini::ops

@@ -34,9 +34,7 @@ inline const pto_aten_library& library() {
 
 inline const pto_aten_operator* find(const char* name) {
   if (const pto_aten_operator* op = library().find(name)) return op;
-  throw pto::aten::Error(
-      "PyTorch " + std::string(library().torch_version) + " has no operator " + name,
-      "infini/ops.h was written for another version", "run: python -m pto adapters build torch");
+  throw pto::aten::Error(library().error());
 }
 
 // Refuses a call whose wish for a slot cannot be met.

@@ -20,10 +20,10 @@ import pto.aten
 from pto.aten import outputs_last
 from pto.aten.binding import Bound, bind
 from pto.aten.choice import chosen
-from pto.aten.face import run
+from pto.aten.face import Overload, run
 from pto.aten.implementations import ATEN, implementations
 from pto.aten.outputs_last import Signature
-from pto.aten.records import library
+from pto.aten.records import library, record_of
 from pto.errors import InvalidType, InvalidValue, UnknownAttribute, nearest
 
 
@@ -139,7 +139,8 @@ def _copy(signature: Signature, output: typing.Any, result: typing.Any) -> None:
             _copy(signature, one, other)
         return
     describe = library().describe
-    view = pto.aten.alias(output)  # of an array of DLPack alone: a tensor of PyTorch over it
+    # The view of an array of DLPack alone is a tensor of PyTorch. Neither name may be on a list.
+    view = Overload(record_of("alias"))(output)
     if tuple(view.shape) != tuple(result.shape) or view.dtype != result.dtype:
         raise InvalidValue(
             f"{signature.record.full_name}: the output is {describe(output)},"
@@ -147,7 +148,7 @@ def _copy(signature: Signature, output: typing.Any, result: typing.Any) -> None:
             "elements are copied as they are",
             "pass an output like the result",
         )
-    pto.aten.copy_(output if isinstance(output, type(view)) else view, result)
+    Overload(record_of("copy_"))(output if isinstance(output, type(view)) else view, result)
 
 
 class Operator:
@@ -207,9 +208,10 @@ class _Gemm(Function):
                 "it takes (a, b, y) or (a, b, c, alpha, beta, trans_a, trans_b, y)",
                 "give None for what is left out in between",
             )
-        missing = [name for name in ("a", "b", "y") if given.get(name) is None]
+        missing = [name for name in "aby" if library().dense_type(given.get(name)) is None]
         if missing:
-            raise InvalidType("infini.ops.gemm has no " + missing[0], "it is needed", "pass it")
+            what = f"infini.ops.gemm has no {missing[0]} that is an array"
+            raise InvalidType(what, "it is needed", "pass it")
         return {name: given.get(name) for name in names}
 
     def _run(
@@ -282,9 +284,10 @@ def __getattr__(name: str) -> typing.Any:
     for one, family in known.items():
         if name[:1].isupper() and _class_name(one) == name:
             return _class(one, family)
+    why = f"it is restricted to names of {of[0]}; " if (of := chosen()) else ""
     raise UnknownAttribute(
         f"infini.ops has no operator {name}",
-        nearest(name, [*known, *map(_class_name, known)]),
+        why + nearest(name, [*known, *map(_class_name, known)]),
         "a name is that of ATen without underscores at its ends; infini.ops.names() has all",
     )
 

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { PTO_ATEN_ABI_VERSION = 1 };
+enum { PTO_ATEN_ABI_VERSION = 2 };
 
 // Kinds of values.
 enum {
@@ -44,6 +44,7 @@ typedef struct pto_aten_memory {
   const int64_t* strides;
   int32_t rank;
   uint8_t type_code, type_bits;
+  uint8_t is_read_only;  // 1: a call that would write there is refused
 } pto_aten_memory;
 
 typedef struct pto_aten_object pto_aten_object;
@@ -73,7 +74,8 @@ typedef struct pto_aten_library {
 
   int32_t (*count)(void);
   const pto_aten_operator* (*at)(int32_t index);  // null beyond the count
-  // Finds "add.out", or "neg" for the overload without a name; null: there is none.
+  // Finds "add.out", or "neg" for the overload without a name; null: there is none, and
+  // error() says why.
   const pto_aten_operator* (*find)(const char* name);
   const char* (*schema)(const pto_aten_operator* op);
   int32_t (*has_kernel)(const pto_aten_operator* op);  // for dense tensors of the CPU

@@ -7,6 +7,7 @@
     q, r = pto.aten.linalg_qr(np.eye(3))
     pto.aten.add.Tensor.slots("cpu")                # [0 tile, 8 aten]
     print(pto.aten.explain("softmax.int", x, -1))
+    pto.aten.family("torchvision::nms")             # of an extension that the process has loaded
 
 Names are those of PyTorch's schemas; a call chooses the overload that fits. All arrays of a call
 are of one kind, and its results are of that kind. Without PyTorch the first use raises Failure,
@@ -33,6 +34,7 @@ __all__ = [
     "differences",
     "enable",
     "explain",
+    "family",
     "load_call",
     "measure",
     "names",
@@ -41,8 +43,14 @@ __all__ = [
 ]
 
 
-def names() -> list[str]:
-    """The names of all operators that are there, without their overloads."""
+def names(namespace: str = "aten") -> list[str]:
+    """The names of all operators that are there, without their overloads.
+
+    `namespace` is that of an extension which the process has loaded: names("torchvision") has
+    "torchvision::nms", which family() finds.
+    """
+    if namespace != "aten":
+        return sorted(library().names(namespace))
     restricted = chosen()
     return sorted(restricted[1] if restricted else library().names())
 

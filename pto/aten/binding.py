@@ -60,7 +60,8 @@ def _bind_one(record: Record, args: tuple, kwargs: Mapping[str, Any]) -> Bound |
             continue
         value = given[argument.name]
         converted = library().convert(argument.type, value)
-        if converted is None:
+        is_number = argument.is_written and converted is not None and converted[0] == 2
+        if converted is None or is_number:  # nobody would see what is written into a number
             return f"{argument.name} is {library().describe(value)}, not {argument.type}"
         distance += converted[0]
         values[argument.name] = _repeated(argument.type, converted[1])

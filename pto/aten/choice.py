@@ -49,6 +49,12 @@ def _read(file: Path) -> frozenset[str]:
             f"it cannot be read: {error.strerror}",
             f"pass a file with a name a line (restrict() or {VARIABLE})",
         ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidValue(
+            f"the list of operators {file}",
+            f"it is no text: {error}",
+            f"pass a file with a name a line (restrict() or {VARIABLE})",
+        ) from error
     unknown = sorted(names - library().names())
     if unknown:
         raise InvalidValue(

@@ -68,6 +68,7 @@ def enable(
 ) -> Enabled:
     """Puts our implementations before PyTorch's kernels, for the process or in a `with`.
 
+    A `with` turns them on for the process until it is entered.
     `only` and `exclude` name operators ("exp") or overloads ("exp.out"). Raises InvalidValue, with
     the reason, for a name that has nothing to enable; Failure where the fronts are not built.
     """

@@ -27,13 +27,17 @@ from pto.aten.implementations import (
     on_change,
 )
 from pto.aten.records import Record, known, library
-from pto.errors import UnknownAttribute, nearest
+from pto.errors import Failure, InvalidType, UnknownAttribute, nearest
 
 
 def run(bound: Bound, like: Any = None, slot: int | None = None) -> Any:
     """Runs a bound call in the lowest slot that takes it."""
     one, looks_on = choose(bound, slot), beside.get()
     return looks_on(one, bound, like) if looks_on else one.run(bound, like)
+
+
+class Gone(Failure):
+    """A call of an overload that PyTorch has no longer, or has defined anew."""
 
 
 class Overload:
@@ -56,6 +60,12 @@ class Overload:
 
     def _learn(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, bool]:
         """The result of a call, and whether calls of its kind may skip the checks."""
+        if not library().is_current(self.record):
+            raise Gone(
+                f"{self.record.full_name} is not what PyTorch has now",
+                "the library that registered it has ended, or has defined it anew",
+                f"take it again: pto.aten.{self.record.name}",
+            )
         named = dict(kwargs)
         like, slot = named.pop("like", None), named.pop("slot", None)
         bound = bind([self.record], args, named)
@@ -63,7 +73,9 @@ class Overload:
         skips = is_free and library().is_settled(self.record, bound.values)
         return run(bound, like, slot), skips
 
-    def _fail(self, args: tuple, kwargs: Mapping[str, Any], error: Exception) -> None:
+    def _fail(self, args: tuple, kwargs: Mapping[str, Any], error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            raise error
         bound = bind([self.record], args, kwargs)
         raise library().refused(self.record, bound.values, error) from error
 
@@ -106,6 +118,9 @@ class Family:
 
     def __init__(self, name: str, records: tuple[Record, ...]):
         self.__name__ = self.__qualname__ = name
+        self._take(records)
+
+    def _take(self, records: tuple[Record, ...]) -> None:
         self._records = records
         self._overloads = {record.overload or "default": Overload(record) for record in records}
         self.__doc__ = "\n".join(record.schema for record in records)
@@ -113,6 +128,23 @@ class Family:
         for variant, overload in self._overloads.items():  # found without __getattr__
             if not hasattr(Family, variant):
                 self.__dict__.setdefault(variant, overload)
+
+    def _renew(self) -> bool:
+        """Reads the overloads again; whether PyTorch has other ones than before.
+
+        Raises UnknownAttribute where it has the name no longer.
+        """
+        before, found = self._records, library().reread(self.__name__)
+        if found == before:
+            return False
+        for variant, overload in self._overloads.items():
+            if self.__dict__.get(variant) is overload:
+                del self.__dict__[variant]
+        if not found:
+            _families.pop(self.__name__, None)
+            raise _unknown(self.__name__)
+        self._take(found)
+        return True
 
     @property
     def overloads(self) -> Mapping[str, Overload]:
@@ -124,6 +156,14 @@ class Family:
         return bind(self._records, args, kwargs)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except (Gone, InvalidType):
+            if not self._renew():  # nothing was registered since
+                raise
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         kind = (len(args), *map(type, args), *kwargs, *map(type, kwargs.values()))
         overload = self._nearest.get(kind)
         if overload is None:
@@ -145,6 +185,8 @@ class Family:
             return overloads[name]
         if name.startswith("__"):
             raise AttributeError(name)
+        if self._renew() and name in self._overloads:
+            return self._overloads[name]
         raise UnknownAttribute(
             f"pto.aten.{self.__name__} has no overload {name}",
             nearest(name, overloads),
@@ -196,8 +238,11 @@ _families: dict[str, Family] = {}  # by name, once somebody asked for it
 
 
 def family(name: str) -> Family:
-    """The operator of this name. Raises UnknownAttribute with the nearest names."""
-    restricted = chosen()
+    """The operator of this name. Raises UnknownAttribute with the nearest names.
+
+    One that an extension has registered is found by its namespace, too: "torchvision::nms".
+    """
+    restricted = None if "::" in name else chosen()
     if restricted and name not in restricted[1]:
         raise UnknownAttribute(
             f"pto.aten has no operator {name}",
@@ -209,10 +254,21 @@ def family(name: str) -> Family:
     if found is None:
         records = library().records(name)
         if not records:
-            raise UnknownAttribute(
-                f"ATen of PyTorch {library().version} has no operator {name}",
-                nearest(name, library().names()),
-                "pto.aten.names() has all",
-            )
+            raise _unknown(name)
         found = _families.setdefault(name, Family(name, records))
     return found
+
+
+def _unknown(name: str) -> UnknownAttribute:
+    space, is_another, _ = name.partition("::")
+    if is_another:
+        return UnknownAttribute(
+            f"the PyTorch of this process has no operator {name}",
+            nearest(name, library().names(space)),
+            f"import the extension that registers it; pto.aten.names({space!r}) has what is there",
+        )
+    return UnknownAttribute(
+        f"ATen of PyTorch {library().version} has no operator {name}",
+        nearest(name, library().names()),
+        "pto.aten.names() has all",
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 from pto.aten.binding import Bound
 from pto.aten.records import Record, library
-from pto.errors import InvalidValue
+from pto.errors import InvalidType, InvalidValue
 
 ATEN = 8
 
@@ -138,8 +138,15 @@ def implementations(record: Record) -> Sequence[Implementation]:
 def choose(bound: Bound, slot: int | None = None) -> Implementation:
     """The implementation that runs a call: the lowest slot that takes it, or the one asked for.
 
-    Raises InvalidValue with the reasons of all where none takes it.
+    Raises InvalidValue with the reasons of all where none takes it, InvalidType for a slot that is
+    no number.
     """
+    if slot is not None and (isinstance(slot, bool) or not isinstance(slot, int)):
+        raise InvalidType(
+            f"{bound.record.full_name}: slot is {slot!r}",
+            f"its slots are {', '.join(map(repr, implementations(bound.record)))}",
+            "give the number of one of these, or None",
+        )
     reasons = []
     for one in implementations(bound.record):
         if slot is not None and one.slot != slot:

@@ -106,12 +106,21 @@ class Library(Protocol):
 
     version: str
 
-    def names(self) -> frozenset[str]:
-        """The names of all operators, without overloads."""
+    def names(self, namespace: str = "aten") -> frozenset[str]:
+        """The names of all operators of a namespace, without overloads; those of another than aten
+        begin with it, "torchvision::nms"."""
         ...
 
     def records(self, name: str) -> tuple[Record, ...]:
         """The overloads of a name, in the dispatcher's order; none where it is unknown."""
+        ...
+
+    def reread(self, name: str) -> tuple[Record, ...]:
+        """The overloads of a name anew; those that have not changed keep their records."""
+        ...
+
+    def is_current(self, record: Record) -> bool:
+        """Whether PyTorch has the overload still, as the record describes it."""
         ...
 
     def convert(self, type_: str, value: Any) -> tuple[int, Any] | None:

@@ -119,9 +119,10 @@ def shadow(
     names = listed(names)
     for name in names:
         family(name.partition(".")[0])
-    if tolerance is not None and not tolerance >= 0:
+    is_number = isinstance(tolerance, int | float)
+    if tolerance is not None and not (is_number and tolerance >= 0):
         raise InvalidValue(
-            f"shadow: tolerance is {tolerance}",
+            f"shadow: tolerance is {tolerance!r}",
             "it counts units of the last place",
             "pass 0 or more, or leave it out for each row's own",
         )

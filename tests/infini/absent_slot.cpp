@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What cannot run says why, and leaves its output as it was: slots, devices, kernels, memory.
+#include <cstdint>
+
 #include "owning_tensor.hpp"
 
 int main() {
@@ -10,6 +12,8 @@ int main() {
   config.set_implementation_index(3);
   refused([&] { Add::Call(Handle(), config, input, input, out); }, "no implementation 3 on cpu");
   refused([&] { Add::Make(config, input, input, out); }, "its slots are 8 aten");
+  config.set_implementation_index(SIZE_MAX);
+  refused([&] { Add::Call(Handle(), config, input, input, out); }, "no implementation 1844");
   config.set_implementation_index(0);
   refused([&] { Gemm::Call(Handle(), config, input, input, out); }, "no implementation 0");
 
@@ -28,6 +32,11 @@ int main() {
   refused([&] { input[3]; }, "index 3 of a tensor");
   refused([&] { Device::TypeFromString("cup"); }, "unknown device 'cup'");
   refused([&] { kStringToDataType.at("float"); }, "no row has");
+  const Tensor behind(y + 1, {2}), repeated(y, {3}, DataType::kFloat32, Device(), {0});
+  refused([&] { Neg::Call(Tensor(y, {2}), behind); }, "of which self shares a part");
+  refused([&] { Neg::Call(input, repeated); }, "several elements lie at one place");
+  refused([&] { Neg::Call(Tensor(x, {3}, DataType::kFloat32, Device(), {PTRDIFF_MAX}), out); },
+          "more bytes than 63 bits count");
   check(y[0] == 7 && y[2] == 7 && small[1] == 7, "what was refused has written nothing");
   return failures;
 }

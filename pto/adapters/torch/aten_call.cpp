@@ -14,7 +14,10 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <atomic>
 #include <bit>
+#include <mutex>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -33,7 +36,7 @@ using IsPlain = int (*)();
 struct Parameter {
   PyObject* name;  // interned
   TypeKind kind;   // of what an optional one holds
-  bool is_optional, is_keyword_only;
+  bool is_optional, is_keyword_only, is_output;
   const IValue* otherwise;  // its default; null: it has none
 };
 
@@ -44,6 +47,34 @@ struct State {
   PyObject *learn, *fail;
   IsPlain is_plain;
   Kept<std::monostate> known;
+  std::atomic<bool> is_gone = false;  // whoever registered the operator has taken it back
+};
+
+// The states of all calls. Those of an operator that PyTorch has no longer stay, and ask learn().
+class States final : public c10::OpRegistrationListener {
+ public:
+  static void add(State* state) {
+    const std::lock_guard lock(mutex());
+    all().push_back(state);
+    static const auto* const listening = new c10::RegistrationHandleRAII(
+        c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<States>()));
+    (void)listening;
+  }
+
+ private:
+  void onOperatorRegistered(const c10::OperatorHandle&) override {}
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override {
+    const std::lock_guard lock(mutex());
+    for (State* one : all()) one->is_gone = one->is_gone || one->op == op;
+  }
+  static std::mutex& mutex() {
+    static auto* const one = new std::mutex;
+    return *one;
+  }
+  static std::vector<State*>& all() {
+    static auto* const states = new std::vector<State*>;
+    return *states;
+  }
 };
 
 struct AtenCall {
@@ -116,6 +147,29 @@ bool add(const State& self, const Parameter& parameter, PyObject* value, torch::
   return takes_int && PyLong_CheckExact(value) && add_integer(self, value, kind, stack, key);
 }
 
+// The addresses of the first byte of a tensor and of that behind its last one.
+std::pair<const char*, const char*> range_of(const at::Tensor& tensor) {
+  const auto* begin = static_cast<const char*>(tensor.const_data_ptr());
+  int64_t last = tensor.numel() > 0 ? 1 : 0;
+  for (int64_t axis = 0; axis < tensor.dim() && last > 0; ++axis)
+    last += (tensor.size(axis) - 1) * tensor.stride(axis);
+  return {begin, begin + last * static_cast<int64_t>(tensor.element_size())};
+}
+
+// Whether memory of an output reaches into that of another tensor, which the long way looks at.
+bool outputs_meet(const State& self, const torch::jit::Stack& stack) {
+  for (size_t i = 0; i < stack.size(); ++i) {
+    if (!self.parameters[i].is_output || !stack[i].isTensor()) continue;
+    const auto [begin, end] = range_of(stack[i].toTensor());
+    for (size_t j = 0; j < stack.size(); ++j) {
+      if (j == i || !stack[j].isTensor()) continue;
+      const auto [first, last] = range_of(stack[j].toTensor());
+      if (begin < last && first < end) return true;
+    }
+  }
+  return false;
+}
+
 // Puts the arguments in the order of the schema; false: the call goes the long way.
 bool gather(const State& self, PyObject* args, PyObject* kwargs, torch::jit::Stack& stack,
             CallKey& key) {
@@ -184,7 +238,9 @@ PyObject* call(PyObject* object, PyObject* args, PyObject* kwargs) {
   torch::jit::Stack stack;
   static thread_local CallKey scratch;
   scratch.clear();
-  if (!self.is_plain() || !gather(self, args, kwargs, stack, scratch))
+  if (self.is_gone.load(std::memory_order_relaxed) || !self.is_plain() ||
+      !gather(self, args, kwargs, stack, scratch) ||
+      (self.has_outputs && outputs_meet(self, stack)))
     return PyErr_Occurred() ? nullptr : learn(self, args, kwargs, nullptr);
   if (!self.known.find(scratch)) {
     CallKey key = scratch;
@@ -196,7 +252,7 @@ PyObject* call(PyObject* object, PyObject* args, PyObject* kwargs) {
 }
 
 State* state_of(const c10::OperatorHandle& op) {
-  auto* made = new State{op};
+  auto* made = new State{.op = op};
   for (const c10::Argument& one : op.schema().arguments()) {
     const bool is_optional = one.type()->kind() == TypeKind::OptionalType;
     const TypeKind kind =
@@ -204,11 +260,12 @@ State* state_of(const c10::OperatorHandle& op) {
     const bool is_written = one.alias_info() && one.alias_info()->isWrite();
     made->has_outputs |= is_written && one.kwarg_only();
     made->parameters.push_back({PyUnicode_InternFromString(one.name().c_str()), kind, is_optional,
-                                one.kwarg_only(),
+                                one.kwarg_only(), is_written && one.kwarg_only(),
                                 one.default_value() ? &*one.default_value() : nullptr});
   }
   for (const c10::Argument& one : op.schema().returns())
     made->returns_tensors &= one.type()->kind() == TypeKind::TensorType;
+  States::add(made);
   return made;
 }
 

@@ -2,8 +2,12 @@
 """ATen's calls for pto.aten: importing this makes the installed PyTorch its library.
 
 It also puts our rows into their slots, since the forms of a row follow from PyTorch's schemas.
+In a forked process PyTorch computes with one thread from then on, as in the workers of its loaders.
 """
 
+import os
+
+import torch
 from pto.adapters.torch.aten.dispatcher import Dispatcher
 from pto.aten.records import register
 from pto.aten.rows import install
@@ -11,3 +15,5 @@ from pto.aten.table import ROWS
 
 register(Dispatcher())
 install(ROWS)
+# PyTorch's other threads do not survive a fork, and its kernels would wait for them for ever.
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))

@@ -47,12 +47,13 @@ def kind(value: object) -> str | None:
 def tensor(value: Any) -> torch.Tensor:
     """A tensor over an array's memory, or over a copy where why_not_taken() has a reason.
 
-    Raises InvalidType for an element type that PyTorch lacks.
+    Raises InvalidType for an element type that PyTorch lacks, and for an array of DLPack that
+    PyTorch does not take.
     """
     if isinstance(value, torch.Tensor):
         return value
     if not isinstance(value, np.ndarray):
-        return torch.from_dlpack(value)
+        return _from_dlpack(value)
     narrow = _BY_NAME.get(value.dtype.name)
     given = value
     if narrow is not None:
@@ -69,6 +70,17 @@ def tensor(value: Any) -> torch.Tensor:
             "convert it: x.astype(numpy.float32)",
         ) from error
     return made if narrow is None else made.view(narrow[0])
+
+
+def _from_dlpack(value: Any) -> torch.Tensor:
+    try:
+        return torch.from_dlpack(value)
+    except Exception as error:  # whatever its library raises, or PyTorch for an unknown device
+        raise InvalidType(
+            f"{describe(value)} is not taken: {error}",
+            "PyTorch takes arrays of DLPack where they lie, on devices that it was built for",
+            "pass an array of NumPy or a tensor of PyTorch",
+        ) from error
 
 
 class _Memory:
@@ -107,7 +119,7 @@ def _is_read_only(value: Any) -> bool:
     """Whether a DLPack array says so, which one older than DLPack 1.0 cannot do."""
     try:
         capsule = value.__dlpack__(max_version=(1, 0))
-    except TypeError:
+    except Exception:  # it knows no versions, or lends nothing, which tensor() tells
         return False
     name, takes = b"dltensor_versioned", (ctypes.py_object, ctypes.c_char_p)
     is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, *takes)(("PyCapsule_IsValid", ctypes.pythonapi))
@@ -147,34 +159,32 @@ def array(made: torch.Tensor, like: str) -> Any:
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
+def is_strided(value: torch.Tensor) -> bool:
+    """Whether a tensor lies in the CPU's memory by strides, and is of no other class."""
+    is_plain = type(value) in _PLAIN and value.layout is torch.strided
+    return is_plain and value.device.type == "cpu" and not value.is_nested
+
+
 def dense_type(value: Any) -> str | None:
-    """The element type of a dense CPU array that needs no gradient; see records.Library."""
+    """The element type of an aligned, dense CPU array that needs no gradient; see
+    records.Library."""
     if isinstance(value, np.ndarray):
-        return value.dtype.name if value.dtype.isnative else ""
+        return value.dtype.name if value.dtype.isnative and value.flags.aligned else ""
     if isinstance(value, torch.Tensor):
-        is_plain = type(value) in _PLAIN and value.layout is torch.strided
-        is_plain = is_plain and value.device.type == "cpu" and not value.is_quantized
+        is_plain = is_strided(value) and not value.is_quantized
         is_plain = is_plain and not (value.is_conj() or value.is_neg() or value._is_zerotensor())
+        is_plain = is_plain and _is_aligned(value)
         needs_gradient = value.requires_grad and torch.is_grad_enabled()
         is_ours = is_plain and not needs_gradient and not _somebody_looks_on()
         return str(value.dtype).removeprefix("torch.") if is_ours else ""
     return None if kind(value) is None else ""
 
 
-def overlap(one: Any, other: Any) -> bool:
-    """Whether the ranges of bytes from the first to the last element of two arrays meet."""
-    if kind(one) is None or kind(other) is None:
-        return False
-    (begin, end), (first, last) = _bounds(one), _bounds(other)
-    return begin < last and first < end
-
-
-def is_same(one: Any, other: Any) -> bool:
-    """Whether two arrays that overlap have the same elements at the same places."""
-    a, b = tensor(one), tensor(other)
-    return (a.data_ptr(), a.shape, a.stride(), a.dtype) == (
-        b.data_ptr(), b.shape, b.stride(), b.dtype
-    )  # fmt: skip
+def _is_aligned(value: torch.Tensor) -> bool:
+    try:
+        return value.data_ptr() % value.element_size() == 0
+    except RuntimeError:  # a tensor that a transform wraps has no memory of its own
+        return True
 
 
 def _somebody_looks_on() -> bool:
@@ -242,25 +252,11 @@ def is_contiguous(value: Any) -> bool:
     return tensor(value).is_contiguous()
 
 
-def _bounds(value: Any) -> tuple[int, int]:
-    """The addresses of the first byte and of that behind the last one."""
-    if isinstance(value, np.ndarray):
-        begin, _ = value.__array_interface__["data"]
-        bytes_, strides = value.itemsize, value.strides
-    else:
-        value = tensor(value)
-        begin, bytes_ = value.data_ptr(), value.element_size()
-        strides = [stride * bytes_ for stride in value.stride()]
-    if 0 in value.shape:
-        return begin, begin
-    steps = [(size - 1) * stride for size, stride in zip(value.shape, strides, strict=True)]
-    return begin + sum(n for n in steps if n < 0), begin + sum(n for n in steps if n > 0) + bytes_
-
-
 def describe(value: Any) -> str:
     """An array in an error: "float32[3, 4]", with what is unusual about it."""
     if isinstance(value, torch.Tensor):
-        text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        sizes = "[nested]" if value.is_nested else list(value.shape)
+        text = f"{str(value.dtype).removeprefix('torch.')}{sizes}"
         if value.layout is not torch.strided:
             text += f" {str(value.layout).removeprefix('torch.')}"
         return text if value.device.type == "cpu" else f"{text} on {value.device}"

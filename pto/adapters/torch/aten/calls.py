@@ -8,13 +8,14 @@ PyTorch would have to copy, and an `out` of another size than the result, and wr
 Thread safety: pure functions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 import torch
-from pto.adapters.torch.aten import arrays, shapes
+from pto.adapters.torch.aten import arrays, places, shapes
+from pto.adapters.torch.aten.places import flat
 from pto.adapters.torch.aten.values import describe
 from pto.aten.records import Record
 from pto.errors import Error, Failure, InvalidIndex, InvalidType, InvalidValue
@@ -41,15 +42,16 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
     else:
         _check_written(record, values)
         tensors = {name: as_tensors(value) for name, value in values.items()}
+    has_own = places.needs_own_outputs(record, values)
     try:
         if kind == "torch":
-            made = _run(record, tensors)
+            made = _run(record, tensors, has_own)
         else:
             with torch._C._AutoDispatchBelowAutograd():
-                made = _run(record, tensors)
+                made = _run(record, tensors, has_own)
     except Error:
         raise
-    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError) as error:
+    except Exception as error:
         raise refused(record, values, error) from error
     given = dict(zip(map(id, flat(tensors)), flat(values), strict=True))
     results = _results(made, kind, given)
@@ -57,11 +59,13 @@ def call(record: Record, values: Mapping[str, Any], like: Any) -> Any:
     return results
 
 
-def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
-    """Runs the kernel; for outputs that may not fit it writes new ones, checks them and copies."""
-    if shapes.settles(record, tensors):
-        return record.handle(**tensors)
+def _run(record: Record, tensors: Mapping[str, Any], has_own: bool) -> Any:
+    """Runs the kernel; for outputs that may not fit, and where the call has outputs of its own, it
+    writes new ones, checks them and copies."""
     given = {a.name: tensors[a.name] for a in record.outputs}
+    has_own = has_own and all(isinstance(one, torch.Tensor) for one in given.values())
+    if not has_own and shapes.settles(record, tensors):
+        return record.handle(**tensors)
     fresh = {name: one.new_empty(0) for name, one in given.items()}
     record.handle(**{**tensors, **fresh})
     for name, one in given.items():
@@ -76,12 +80,6 @@ def _run(record: Record, tensors: Mapping[str, Any]) -> Any:
 def is_settled(record: Record, values: Mapping[str, Any]) -> bool:
     """Whether calls on tensors with these values need none of the checks of call()."""
     return shapes.settles(record, values)
-
-
-def flat(values: Mapping[str, Any]) -> Iterator[Any]:
-    """Every array of a call and every tensor of its lists, in order."""
-    for value in values.values():
-        yield from value if isinstance(value, list) else (value,)
 
 
 def _kind(record: Record, values: Mapping[str, Any], like: Any) -> str:
@@ -128,20 +126,7 @@ def _check_written(record: Record, values: Mapping[str, Any]) -> None:
                         "a copy would be written in its place",
                         "pass an array that can be written where it lies",
                     )
-                _check_apart(record, one, values)
-
-
-def _check_apart(record: Record, written: Any, values: Mapping[str, Any]) -> None:
-    """Refuses an input that shares a part of what is written; PyTorch sees that of tensors only."""
-    for other in flat(values):
-        meets = other is not written and arrays.overlap(written, other)
-        if meets and not arrays.is_same(written, other):
-            raise InvalidValue(
-                f"{record.full_name} writes {describe(written)}, of which {describe(other)}"
-                " shares a part",
-                "elements might be overwritten before they are read",
-                "pass memory of its own, or the same elements",
-            )
+                places.check_apart(record, one, values)
 
 
 def as_tensors(value: Any) -> Any:
@@ -165,7 +150,7 @@ def _keep_read_only(results: Any, given: list[Any]) -> None:
     frozen = [one for one in given if isinstance(one, np.ndarray) and not one.flags.writeable]
     for result in _pytree.tree_leaves(results) if frozen else ():
         is_made = isinstance(result, np.ndarray) and not any(result is one for one in given)
-        if is_made and any(arrays.overlap(result, one) for one in frozen):
+        if is_made and any(places.overlap(result, one) for one in frozen):
             result.flags.writeable = False
 
 
@@ -180,8 +165,11 @@ _CLASSES: dict[type[Exception], type[Error]] = {
 
 
 def refused(record: Record, values: Mapping[str, Any], error: Exception) -> Error:
-    """PyTorch's refusal as an error of ours, which is of the same built-in class."""
-    ours = next(kind for theirs, kind in _CLASSES.items() if isinstance(error, theirs))
+    """PyTorch's refusal as an error of ours, which is of the same built-in class, or a Failure."""
+    if isinstance(error, Error):
+        return error
+    known = (kind for theirs, kind in _CLASSES.items() if isinstance(error, theirs))
+    ours = next(known, Failure)
     text = str(error).partition("\nException raised from")[0].strip()
     given = ", ".join(f"{name}={describe(value)}" for name, value in values.items())
     return ours(

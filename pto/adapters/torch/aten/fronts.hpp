@@ -44,13 +44,14 @@ bool is_front_on(int32_t index);
 // Hands the arguments to the runner, as FrontRunner says; false also without a runner.
 bool run_front(int32_t index, Stack& stack);
 
-// Checks that arguments are those that rows take: dense tensors of one type, row by row; numbers.
+// Checks that arguments are those that rows take: aligned, dense tensors of one type,
+// row by row; numbers.
 class FrontArguments {
  public:
   void add(const at::Tensor& tensor) {
     const bool is_plain = tensor.defined() && tensor.layout() == at::kStrided &&
                           tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() &&
-                          tensor.is_contiguous();
+                          tensor.is_contiguous() && is_aligned(tensor);
     takes_ = takes_ && is_plain && (count_++ == 0 || tensor.scalar_type() == type_);
     if (takes_) type_ = tensor.scalar_type();
   }
@@ -63,6 +64,10 @@ class FrontArguments {
   bool takes() const { return takes_ && count_ > 0; }
 
  private:
+  static bool is_aligned(const at::Tensor& tensor) {
+    const auto address = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+    return address % tensor.element_size() == 0;
+  }
   bool takes_ = true;
   int count_ = 0;
   at::ScalarType type_ = at::kFloat;

@@ -12,15 +12,12 @@
 #include <ATen/ops/empty_strided.h>
 #include <torch/version.h>
 
-#include <pthread.h>
-
-#include <array>
-#include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "pto/adapters/torch/aten/catalog.hpp"
+#include "pto/adapters/torch/aten/places.hpp"
 #include "pto/adapters/torch/aten/plans.hpp"
 #include "pto/adapters/torch/aten/values.hpp"
 #include "pto/aten.hpp"
@@ -30,75 +27,23 @@ namespace {
 
 thread_local std::string last_error;
 
-pto_aten_operator made_of(c10::OperatorHandle handle) {
-  const c10::FunctionSchema& schema = handle.schema();
-  const bool keeps_sizes = !handle.hasTag(at::Tag::inplace_view);
-  const Thunk* const thunk = keeps_sizes ? find_thunk(handle.operator_name()) : nullptr;
-  pto_aten_operator made{handle, c10::toString(schema), {}, thunk};
-  for (size_t i = 0; i < schema.arguments().size(); ++i) {
-    const c10::Argument& one = schema.arguments()[i];
-    if (one.kwarg_only() && one.alias_info() && one.alias_info()->isWrite())
-      made.outputs.push_back(i);
-  }
-  return made;
-}
+// The name that find() did not find last; its text is made when error() is called.
+thread_local std::string unknown_name;
 
-// Every operator that was asked for, and the names of all. A fork waits until no thread searches.
-class Operators {
- public:
-  Operators();
-  const pto_aten_operator* find(std::string name) {
-    if (name.find("::") == std::string::npos) name = "aten::" + name;
-    const std::lock_guard lock(mutex_);
-    const auto known = found_.find(name);
-    if (known != found_.end()) return &known->second;
-    const size_t dot = name.find('.', name.find("::"));
-    const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-    const auto handle = c10::Dispatcher::singleton().findSchema({name.substr(0, dot), overload});
-    if (!handle) return nullptr;
-    return &found_.emplace(name, made_of(*handle)).first->second;
-  }
-  const std::vector<std::string>& names() {
-    const std::lock_guard lock(mutex_);
-    if (names_.empty())
-      for (const c10::OperatorName& one : c10::Dispatcher::singleton().getAllOpNames())
-        if (one.name.starts_with("aten::")) names_.push_back(c10::toString(one));
-    return names_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, pto_aten_operator> found_;
-  std::vector<std::string> names_;
-};
-
-Operators& operators() {
-  static auto* all = new Operators;  // outlives what runs while the process ends
-  return *all;
-}
-
-Operators::Operators() {
-  pthread_atfork([] { operators().mutex_.lock(); }, [] { operators().mutex_.unlock(); },
-                 [] { operators().mutex_.unlock(); });
-}
-
-// Finds an operator among those that this thread asked for last, or among all.
 const pto_aten_operator* find(const char* name) {
-  struct Asked {
-    std::string name;
-    const pto_aten_operator* op = nullptr;
-  };
-  static thread_local std::array<Asked, 64> asked;
-  const std::string_view text = name;
-  Asked& last = asked[std::hash<std::string_view>()(text) % asked.size()];
-  if (last.op && last.name == text) return last.op;
-  const pto_aten_operator* const op = operators().find(name);
-  if (op) last = {std::string(text), op};
+  const pto_aten_operator* const op = find_operator(name);
+  if (!op) unknown_name = name;
   return op;
 }
 
+const char* error() {
+  if (!unknown_name.empty()) last_error = why_unknown(unknown_name);
+  unknown_name.clear();
+  return last_error.c_str();
+}
+
 bool has_kernel(const pto_aten_operator& op) {
-  return op.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  return !op.is_gone && op.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
 Stack stack_of(const pto_aten_operator& op, const pto_aten_value* given, int32_t n) {
@@ -200,9 +145,11 @@ void run(const Call& call, Stack& stack) {
   if (!has_kernel(op))
     throw Refused(op.handle.schema().name() + " has no kernel for dense tensors of the CPU",
                   "PyTorch " TORCH_VERSION " has none", "call another operator");
+  const bool is_shared = op.writes && needs_own_outputs(op, places_of(op, stack));
+  check_outputs(op, stack);
   bool are_tensors = !op.outputs.empty();
   for (const size_t i : op.outputs) are_tensors &= stack[i].isTensor();
-  if (are_tensors && !outputs_fit(op, stack)) return run_with_copies(op, stack);
+  if (are_tensors && (is_shared || !outputs_fit(op, stack))) return run_with_copies(op, stack);
   keep_plan(call, stack_of(op, call.given, call.n));  // with tensors of its own
   op.handle.callBoxed(stack);
 }
@@ -210,6 +157,7 @@ void run(const Call& call, Stack& stack) {
 // Runs f and returns what it returns; -1 with a text where it throws.
 template <class F>
 int32_t guarded(F f) {
+  unknown_name.clear();
   try {
     return f();
   } catch (const c10::Error& error) {
@@ -223,7 +171,12 @@ int32_t guarded(F f) {
 int32_t call(const pto_aten_operator* op, const pto_aten_value* arguments, int32_t n,
              pto_aten_value* results, int32_t room) {
   return guarded([&] {
+    if (op->is_gone)
+      throw Refused(op->schema + " is no operator of PyTorch any more",
+                    "the library that registered it has ended since it was found",
+                    "find it again, once it is registered");
     try {
+      keep_to_own_threads();
       const at::AutoDispatchBelowADInplaceOrView below;
       const Call call{op, arguments, n};
       if (const int32_t made = run_planned(call, results, room); made != kNoPlan) return made;
@@ -250,7 +203,8 @@ int32_t describe(const pto_aten_object* object, pto_aten_memory* memory) {
                tensor.strides().data(),
                static_cast<int32_t>(tensor.dim()),
                type.code,
-               type.bits};
+               type.bits,
+               0};
     return 0;
   });
 }
@@ -263,11 +217,11 @@ extern "C" __attribute__((visibility("default"))) const pto_aten_library* pto_at
   static const pto_aten_library table = {
       .abi_version = PTO_ATEN_ABI_VERSION,
       .torch_version = TORCH_VERSION,
-      .count = [] { return static_cast<int32_t>(operators().names().size()); },
+      .count = [] { return static_cast<int32_t>(operator_names().size()); },
       .at = [](int32_t i) -> const pto_aten_operator* {
-        const auto& names = operators().names();
+        const auto& names = operator_names();
         if (i < 0 || i >= static_cast<int32_t>(names.size())) return nullptr;
-        return operators().find(names[i]);
+        return find_operator(names[static_cast<size_t>(i)].c_str());
       },
       .find = find,
       .schema = [](const pto_aten_operator* op) { return op->schema.c_str(); },
@@ -277,7 +231,7 @@ extern "C" __attribute__((visibility("default"))) const pto_aten_library* pto_at
       .share = [](const pto_aten_value* value) { return share(*value); },
       .describe = describe,
       .generator = [](uint64_t seed) { return value_of(at::detail::createCPUGenerator(seed)); },
-      .error = [] { return last_error.c_str(); }};
+      .error = error};
   return &table;
 }
 

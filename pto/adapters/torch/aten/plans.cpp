@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "pto/adapters/torch/aten/places.hpp"
 #include "pto/adapters/torch/aten/values.hpp"
 
 namespace pto::torch_adapter {
@@ -43,8 +44,8 @@ class Key {
   }
   void add(const pto_aten_value& value, bool is_item);
   void add(const pto_aten_memory& memory) {
-    add(PTO_ATEN_MEMORY | (memory.strides ? 1 << 8 : 0) | memory.type_code << 16 |
-        memory.type_bits << 24 | static_cast<int64_t>(memory.rank) << 32);
+    add(PTO_ATEN_MEMORY | (memory.strides ? 1 << 8 : 0) | (memory.is_read_only ? 1 << 9 : 0) |
+        memory.type_code << 16 | memory.type_bits << 24 | static_cast<int64_t>(memory.rank) << 32);
     add(memory.sizes, memory.rank);
     if (memory.strides) add(memory.strides, memory.rank);
   }
@@ -117,7 +118,7 @@ struct Wrapper {
 // A tensor that the caller passes as one of the library's.
 struct Passed {
   int32_t argument;
-  bool is_optional;
+  bool is_optional, is_written;
 };
 
 struct Plan {
@@ -182,35 +183,24 @@ const pto_aten_memory& memory_of(const Call& call, const Wrapper& wrapper) {
   return (wrapper.item < 0 ? given : given.items[wrapper.item]).memory;
 }
 
-// Refuses memory that another argument shares in part with one that is written.
-void check_apart(const Call& call, const Plan& plan, const Wrapper& written) {
-  const auto* begin = static_cast<const char*>(memory_of(call, written).data);
-  for (const Wrapper& other : plan.wrappers) {
-    if (!other.is_memory || &other == &written) continue;
-    const auto* first = static_cast<const char*>(memory_of(call, other).data);
-    if (begin >= first + other.bytes || first >= begin + written.bytes) continue;
-    const bool is_same = begin == first && written.impl->sizes() == other.impl->sizes() &&
-                         written.impl->strides() == other.impl->strides() &&
-                         written.impl->dtype() == other.impl->dtype();
-    if (is_same) continue;
-    const auto& arguments = plan.op->handle.schema().arguments();
-    throw Refused(plan.op->handle.schema().name() + " writes " +
-                      arguments[written.argument].name() + ", of which " +
-                      arguments[other.argument].name() + " shares a part",
-                  "elements might be overwritten before they are read",
-                  "pass memory of its own, or the same elements");
-  }
-}
-
-void rebind(const Call& call, const Plan& plan) {
+// Gives the tensors of a plan the memory of a call; false: its outputs need tensors of their own.
+bool rebind(const Call& call, const Plan& plan) {
   for (const Wrapper& one : plan.wrappers) {
     if (!one.is_memory) continue;
     void* const data = memory_of(call, one).data;
     if (!data && one.bytes > 0) refuse_null(plan.op->handle.schema().arguments()[one.argument]);
     one.impl->unsafe_storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
         at::DataPtr(data, at::kCPU));
-    if (one.is_written) check_apart(call, plan, one);
   }
+  if (!plan.op->writes) return true;
+  Places places;
+  for (const Wrapper& one : plan.wrappers)
+    if (one.is_memory)
+      places.push_back({one.argument, one.impl, static_cast<const char*>(memory_of(call, one).data),
+                        one.bytes, one.is_written});
+  for (const Passed& one : plan.passed)
+    add_place(places, one.argument, tensor_of(call.given[one.argument].object), one.is_written);
+  return !needs_own_outputs(*plan.op, places);
 }
 
 void pass(const Passed& one, const Plan& plan, const at::Tensor& tensor) {
@@ -270,17 +260,6 @@ void write(const Call& call, const Plan& plan, Stack& made, pto_aten_value* resu
   for (const auto& [i, same] : given) results[i] = *same;
 }
 
-int64_t bytes_of(const at::Tensor& tensor) {
-  if (tensor.numel() == 0) return 0;
-  int64_t last = 0;
-  for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-  return (last + 1) * static_cast<int64_t>(tensor.element_size());
-}
-
-bool is_written(const c10::Argument& argument) {
-  return argument.alias_info() && argument.alias_info()->isWrite();
-}
-
 // Adds what an argument has of tensors; false: a call with it has no plan.
 bool add_tensors(const Call& call, int32_t i, const c10::IValue& value, Plan& plan) {
   const c10::Argument& argument = plan.op->handle.schema().arguments()[static_cast<size_t>(i)];
@@ -288,13 +267,13 @@ bool add_tensors(const Call& call, int32_t i, const c10::IValue& value, Plan& pl
   const pto_aten_value& given = i < call.n ? call.given[i] : nothing;
   const auto add = [&](const at::Tensor& tensor, int32_t item, const pto_aten_value& one) {
     const bool is_memory = one.kind == PTO_ATEN_MEMORY;
-    plan.wrappers.push_back(
-        {tensor.unsafeGetTensorImpl(), i, item, is_memory, is_written(argument), bytes_of(tensor)});
+    plan.wrappers.push_back({tensor.unsafeGetTensorImpl(), i, item, is_memory, is_written(argument),
+                             extent_of(*tensor.unsafeGetTensorImpl())});
     return is_memory || !is_written(argument);
   };
   if (given.kind == PTO_ATEN_TENSOR) {
     const bool is_optional = argument.type()->kind() == c10::TypeKind::OptionalType;
-    plan.passed.push_back({i, is_optional});
+    plan.passed.push_back({i, is_optional, is_written(argument)});
     return true;
   }
   if (value.isTensor()) return !value.toTensor().defined() || add(value.toTensor(), -1, given);
@@ -315,7 +294,7 @@ int32_t run_planned(const Call& call, pto_aten_value* results, int32_t room) {
   Plan* const plan = key.is_whole() ? plans().find(key) : nullptr;
   if (!plan || plan->is_busy) return kNoPlan;
   const Use use(call, *plan);
-  rebind(call, *plan);
+  if (!rebind(call, *plan)) return kNoPlan;
   if (!results) {
     plan->op->thunk->call(plan->arguments.data(), nullptr);
     return 0;

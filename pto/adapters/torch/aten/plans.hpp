@@ -22,9 +22,9 @@ namespace pto::torch_adapter {
 inline constexpr int32_t kNoPlan = -2;
 inline constexpr int32_t kPlans = 256;
 
-// Runs the plan of a call and returns the number of results; kNoPlan: there is none. Null `results`
-// drops them. Throws Refused for too little room, for null memory of elements, and for an output
-// that shares a part of its memory with another argument.
+// Runs the plan of a call and returns the number of results; kNoPlan: there is none that takes it.
+// Null `results` drops them. Throws Refused for too little room, for null memory of elements, and
+// for a written tensor that shares a part of its memory with another argument.
 int32_t run_planned(const Call& call, pto_aten_value* results, int32_t room);
 
 // Keeps a plan for calls like this one; nobody else may hold the tensors of `stack`. Does nothing

@@ -12,6 +12,8 @@
 #include <map>
 #include <sstream>
 
+#include "pto/adapters/torch/aten/places.hpp"
+
 namespace pto::torch_adapter {
 namespace {
 
@@ -45,18 +47,32 @@ at::ScalarType element_type(uint8_t code, uint8_t bits) {
   return at::toScalarType(DLDataType{code, bits, 1});
 }
 
-// Refuses what is no place of a tensor.
+// Refuses what is no place of a tensor. PyTorch ends the process where strides overflow.
 void check(const pto_aten_memory& memory, const c10::Argument& argument) {
-  int64_t elements = 1;
-  for (int32_t i = 0; i < memory.rank; ++i) {
-    const int64_t stride = memory.strides ? memory.strides[i] : 0;
-    if (memory.sizes[i] < 0 || stride < 0)
-      throw Refused(argument.name() + " has size " + std::to_string(memory.sizes[i]) +
-                        " and stride " + std::to_string(stride) + " on axis " + std::to_string(i),
+  if (memory.rank < 0)
+    throw Refused(argument.name() + " has the rank " + std::to_string(memory.rank),
+                  "a tensor has no axes or some", "pass as many sizes");
+  if (memory.is_read_only && is_written(argument))
+    throw Refused(argument.name() + " lies in read-only memory", "the call writes it",
+                  "pass memory that is not const");
+  int64_t elements = 1, bytes = (memory.type_bits + 7) / 8;
+  bool is_held = true;
+  for (int32_t i = memory.rank - 1; i >= 0; --i) {
+    const int64_t size = memory.sizes[i], stride = memory.strides ? memory.strides[i] : elements;
+    if (size < 0 || stride < 0)
+      throw Refused(argument.name() + " has size " + std::to_string(size) + " and stride " +
+                        std::to_string(stride) + " on axis " + std::to_string(i),
                     "PyTorch has neither negative sizes nor negative strides",
                     "pass the elements in their order, or copy them");
-    elements *= memory.sizes[i];
+    int64_t step = 0;
+    is_held = is_held && !__builtin_mul_overflow(stride, (memory.type_bits + 7) / 8, &step) &&
+              !__builtin_mul_overflow(step, size > 1 ? size - 1 : 0, &step) &&
+              !__builtin_add_overflow(bytes, step, &bytes) &&
+              !__builtin_mul_overflow(elements, size, &elements);
   }
+  if (!is_held)
+    throw Refused(argument.name() + " has more bytes than 63 bits count",
+                  "its sizes and strides say so", "pass the sizes and strides that it has");
   if (!memory.data && elements > 0) refuse_null(argument);
 }
 
@@ -87,6 +103,7 @@ at::Scalar scalar(const pto_aten_value& value, const c10::Argument& argument) {
 at::Tensor tensor(const pto_aten_value& value, const c10::Argument& argument) {
   if (value.kind == PTO_ATEN_TENSOR) return tensor_of(value.object);
   if (value.kind == PTO_ATEN_MEMORY) return tensor_over(value.memory, argument);
+  if (is_written(argument)) refuse(value, argument);
   const at::Scalar number = scalar(value, argument);
   at::Tensor made = at::scalar_tensor(number, at::TensorOptions().dtype(number.type()));
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -196,7 +213,8 @@ pto_aten_value result(const IValue& value) {
   if (value.isNone()) return empty_value(PTO_ATEN_NONE);
   if (value.isTensor()) {
     pto_aten_value made = empty_value(PTO_ATEN_TENSOR);
-    made.object = reinterpret_cast<pto_aten_object*>(new at::Tensor(value.toTensor()));
+    made.object = reinterpret_cast<pto_aten_object*>(
+        new at::Tensor(value.toTensor().resolve_conj().resolve_neg()));
     return made;
   }
   if (value.isScalar()) return number(value.toScalar());

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/adapters/torch/aten/places.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "pto/adapters/torch/aten/values.hpp"
+
+namespace pto::torch_adapter {
+namespace {
+
+bool is_same(const Place& one, const Place& other) {
+  return one.data == other.data && one.tensor->sizes() == other.tensor->sizes() &&
+         one.tensor->strides() == other.tensor->strides() &&
+         one.tensor->dtype() == other.tensor->dtype();
+}
+
+// Bytes behind a multiple of `step` that elements reach by the axes whose strides are no such
+// multiple.
+int64_t extent_within(const Place& one, int64_t step) {
+  const auto element = static_cast<int64_t>(one.tensor->itemsize());
+  int64_t last = 0;
+  for (int64_t axis = 0; axis < one.tensor->dim(); ++axis) {
+    const int64_t stride = one.tensor->stride(axis) * element;
+    if (stride % step != 0) last += (one.tensor->size(axis) - 1) * stride;
+  }
+  return last + element;
+}
+
+// Whether elements of both lie in different parts of every `step` bytes, as two columns of a matrix
+// do.
+bool are_apart_within(const Place& one, const Place& other, int64_t step) {
+  const int64_t distance = (other.data - one.data) % step;
+  const int64_t at = distance < 0 ? distance + step : distance;
+  return extent_within(one, step) <= at && at + extent_within(other, step) <= step;
+}
+
+// Whether elements of both may share memory, of which the ranges meet.
+bool may_meet(const Place& one, const Place& other) {
+  int64_t all = 0;
+  for (const Place* place : {&one, &other})
+    for (int64_t axis = 0; axis < place->tensor->dim(); ++axis) {
+      const int64_t step =
+          place->tensor->stride(axis) * static_cast<int64_t>(place->tensor->itemsize());
+      if (place->tensor->size(axis) == 1 || step == 0) continue;
+      if (are_apart_within(one, other, step)) return false;
+      all = std::gcd(all, step);
+    }
+  return all == 0 || !are_apart_within(one, other, all);
+}
+
+// Whether several elements of a tensor lie at one place.
+bool repeats(const at::Tensor& tensor) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride and size, smallest stride first
+  for (int64_t axis = 0; axis < tensor.dim(); ++axis)
+    if (tensor.size(axis) != 1) axes.emplace_back(tensor.stride(axis), tensor.size(axis));
+  std::sort(axes.begin(), axes.end());
+  int64_t last = 0;
+  bool is_nested = true;
+  for (const auto& [stride, size] : axes) {
+    is_nested = is_nested && stride > last;
+    last += (size - 1) * stride;
+  }
+  if (is_nested || tensor.numel() == 0) return false;
+  if (tensor.numel() > last + 1) return true;
+  std::vector<int64_t> places = {0};
+  for (const auto& [stride, size] : axes) {
+    const size_t before = places.size();
+    for (int64_t i = 1; i < size; ++i)
+      for (size_t at = 0; at < before; ++at) places.push_back(places[at] + i * stride);
+  }
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end()) != places.end();
+}
+
+bool is_output(const pto_aten_operator& op, int32_t argument) {
+  return std::count(op.outputs.begin(), op.outputs.end(), static_cast<size_t>(argument)) > 0;
+}
+
+std::string name_of(const pto_aten_operator& op, const Place& place) {
+  return op.handle.schema().arguments()[static_cast<size_t>(place.argument)].name();
+}
+
+}  // namespace
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() && argument.alias_info()->isWrite();
+}
+
+int64_t extent_of(const c10::TensorImpl& tensor) {
+  if (tensor.numel() == 0) return 0;
+  int64_t last = 0;
+  for (int64_t axis = 0; axis < tensor.dim(); ++axis)
+    last += (tensor.size(axis) - 1) * tensor.stride(axis);
+  return (last + 1) * static_cast<int64_t>(tensor.itemsize());
+}
+
+void add_place(Places& places, int32_t argument, const at::Tensor& tensor, bool is_written) {
+  if (!tensor.defined() || tensor.layout() != at::kStrided || !tensor.device().is_cpu()) return;
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  if (impl->has_symbolic_sizes_strides() || !impl->has_storage()) return;
+  places.push_back({argument, impl, static_cast<const char*>(tensor.const_data_ptr()),
+                    extent_of(*impl), is_written});
+}
+
+bool needs_own_outputs(const pto_aten_operator& op, const Places& places) {
+  bool is_shared = false;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Place& written = places[i];
+    if (!written.is_written) continue;
+    for (size_t j = 0; j < places.size(); ++j) {
+      const Place& other = places[j];
+      if (j == i || written.data >= other.data + other.bytes ||
+          other.data >= written.data + written.bytes)
+        continue;
+      const bool are_outputs = is_output(op, written.argument) && is_output(op, other.argument);
+      if (!are_outputs && is_same(written, other)) {
+        const bool is_safe = op.is_pointwise || (op.has_place && other.argument == 0);
+        is_shared = is_shared || (!is_safe && is_output(op, written.argument));
+        continue;
+      }
+      if (!may_meet(written, other)) continue;
+      throw Refused(
+          op.handle.schema().name() + " writes " + name_of(op, written) + ", of which " +
+              name_of(op, other) + " shares a part",
+          "elements might be overwritten before they are read",
+          are_outputs ? "pass memory of its own" : "pass memory of its own, or the same elements");
+    }
+  }
+  return is_shared;
+}
+
+void check_outputs(const pto_aten_operator& op, const Stack& stack) {
+  for (const size_t i : op.outputs) {
+    const auto refuse_repeated = [&](const at::Tensor& one) {
+      if (one.layout() == at::kStrided && repeats(one))
+        throw Refused(op.handle.schema().arguments()[i].name() + " is " + described(one) +
+                          ", of which several elements lie at one place",
+                      "an element would get the values of several", "pass memory of its own");
+    };
+    if (stack[i].isTensor()) refuse_repeated(stack[i].toTensor());
+    if (stack[i].isTensorList())
+      for (const at::Tensor& one : stack[i].toTensorVector()) refuse_repeated(one);
+  }
+}
+
+Places places_of(const pto_aten_operator& op, const Stack& stack) {
+  Places places;
+  for (size_t i = 0; i < stack.size(); ++i) {
+    const bool writes = is_written(op.handle.schema().arguments()[i]);
+    const auto argument = static_cast<int32_t>(i);
+    if (stack[i].isTensor())
+      add_place(places, argument, stack[i].toTensor(), writes);
+    else if (stack[i].isList())
+      for (const c10::IValue& item : stack[i].toListRef())
+        if (item.isTensor()) add_place(places, argument, item.toTensor(), writes);
+  }
+  return places;
+}
+
+}  // namespace pto::torch_adapter
