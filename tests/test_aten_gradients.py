@@ -49,7 +49,59 @@ PAIRS = {
                     lambda d, x, y: ours("_log_softmax_backward_data", d, y, 0, torch.float64)),
     "mse_loss": (lambda x: ours("mse_loss", x, torch.ones_like(x), 1),
                  lambda d, x, y: ours("mse_loss_backward", d, x, torch.ones_like(x), 1)),
+    "huber_loss": (lambda x: ours("huber_loss", x, torch.ones_like(x), 1, 0.7),
+                   lambda d, x, y: ours("huber_loss_backward", d, x, torch.ones_like(x), 1, 0.7)),
+    "smooth_l1_loss": (lambda x: ours("smooth_l1_loss", x, torch.ones_like(x), 2, 0.7),
+                       lambda d, x, y: ours("smooth_l1_loss_backward", d, x, torch.ones_like(x),
+                                            2, 0.7)),
+    "soft_margin_loss": (lambda x: ours("soft_margin_loss", x, torch.ones_like(x), 1),
+                         lambda d, x, y: ours("soft_margin_loss_backward", d, x,
+                                              torch.ones_like(x), 1)),
+    "binary_cross_entropy": (
+        lambda x: ours("binary_cross_entropy", share(x), half(x), half(x)[0], 1),
+        lambda d, x, y: slope(x) * ours("binary_cross_entropy_backward", d, share(x), half(x),
+                                        half(x)[0], 1)),
+    "logit": (lambda x: ours("logit", share(x), 0.01),
+              lambda d, x, y: slope(x) * ours("logit_backward", d, share(x), 0.01)),
+    "glu": (lambda x: ours("glu", torch.cat([x, x], 1), 1),
+            lambda d, x, y: sum(ours("glu_backward", d, torch.cat([x, x], 1), 1).chunk(2, 1))),
+    "log_sigmoid_forward": (
+        lambda x: ours("log_sigmoid_forward", x)[0],
+        lambda d, x, y: ours("log_sigmoid_backward", d, x, ours("log_sigmoid_forward", x)[1])),
+    "reflection_pad1d": (lambda x: ours("reflection_pad1d", x, [2, 1]),
+                         lambda d, x, y: ours("reflection_pad1d_backward", d, x, [2, 1])),
+    "replication_pad1d": (lambda x: ours("replication_pad1d", x, [2, 1]),
+                          lambda d, x, y: ours("replication_pad1d_backward", d, x, [2, 1])),
+    "reflection_pad3d": (lambda x: ours("reflection_pad3d", cube(x), [1] * 6),
+                         lambda d, x, y: flat(ours("reflection_pad3d_backward", d, cube(x),
+                                                   [1] * 6))),
+    "replication_pad3d": (lambda x: ours("replication_pad3d", cube(x), [1, 2] * 3),
+                          lambda d, x, y: flat(ours("replication_pad3d_backward", d, cube(x),
+                                                    [1, 2] * 3))),
 }  # fmt: skip
+
+
+def share(x):
+    """Numbers from 0 to 1 whose slope is slope(x)."""
+    return torch.sigmoid(x)
+
+
+def slope(x):
+    return share(x) * (1 - share(x))
+
+
+def half(x):
+    return torch.full_like(x, 0.4)
+
+
+def cube(x):
+    """A tensor of 5 axes with the elements of x more than once."""
+    return torch.stack([torch.stack([x, 2 * x]), torch.stack([3 * x, x])])[None]
+
+
+def flat(d):
+    """The gradient of x from that of cube(x)."""
+    return d[0, 0, 0] + 2 * d[0, 0, 1] + 3 * d[0, 1, 0] + d[0, 1, 1]
 
 
 def of(pair):
@@ -95,5 +147,30 @@ def test_the_gradients_of_layer_norm_are_those_of_its_row():
     torch.nn.functional.layer_norm(leaves[0], [6], leaves[1], leaves[2], 1e-5).backward(d)
     _, mean, inverse = ours("native_layer_norm", x, [6], w, b, 1e-5)
     made = ours("native_layer_norm_backward", d, x, [6], mean, inverse, w, b, [True] * 3)
+    for one, leaf in zip(made, leaves, strict=True):
+        assert torch.allclose(one, leaf.grad, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_gradients_of_batch_norm_are_those_of_its_row(training):
+    x, w, b = (torch.randn(*n, dtype=torch.float64) for n in ((4, 3, 5), (3,), (3,)))
+    mean, variance = torch.randn(3, dtype=torch.float64), torch.rand(3, dtype=torch.float64) + 1
+    kept = [None, None] if training else [mean, variance]
+    d = torch.randn(4, 3, 5, dtype=torch.float64)
+    leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+    torch.nn.functional.batch_norm(leaves[0], *kept, leaves[1], leaves[2], training).backward(d)
+    _, *saved = ours("native_batch_norm", x, w, b, *kept, training, 0.1, 1e-5)
+    made = ours("native_batch_norm_backward", d, x, w, *kept, *saved, training, 1e-5, [True] * 3)
+    for one, leaf in zip(made, leaves, strict=True):
+        assert torch.allclose(one, leaf.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_the_gradients_of_group_norm_are_those_of_its_row():
+    x, w, b = (torch.randn(*n, dtype=torch.float64) for n in ((4, 6, 5), (6,), (6,)))
+    d = torch.randn(4, 6, 5, dtype=torch.float64)
+    leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+    torch.nn.functional.group_norm(leaves[0], 2, leaves[1], leaves[2]).backward(d)
+    _, mean, inverse = ours("native_group_norm", x, w, b, 4, 6, 5, 2, 1e-5)
+    made = ours("native_group_norm_backward", d, x, mean, inverse, w, 4, 6, 5, 2, [True] * 3)
     for one, leaf in zip(made, leaves, strict=True):
         assert torch.allclose(one, leaf.grad, rtol=1e-12, atol=1e-12)

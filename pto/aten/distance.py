@@ -39,7 +39,7 @@ def apart(row: Row, given: Any, got: Any, want: Any) -> float | str:
     ours, theirs = list(arrays_of(got)), list(arrays_of(want))
     if len(ours) != len(theirs):
         return f"{len(ours)} results are not {len(theirs)}"
-    largest, size = _largest(given) if row.is_sum else (0.0, 0)
+    largest, size = _largest(given) if row.is_sum or row.is_product else (0.0, 0)
     inner = 1
     if row.factors:
         first, second = (next(arrays_of(given[name])) for name in row.factors)
@@ -48,7 +48,11 @@ def apart(row: Row, given: Any, got: Any, want: Any) -> float | str:
     for a, b in zip(ours, theirs, strict=True):
         # The rounding errors of so many terms add up as a random walk does.
         terms = max(1, inner, size // max(1, b.size))
-        found.append(distance(a, b, largest * terms**0.5))
+        if row.is_product:
+            apart_by = distance(a, b)
+            found.append(apart_by if isinstance(apart_by, str) else apart_by / terms**0.5)
+        else:
+            found.append(distance(a, b, largest * terms**0.5))
     texts = [one for one in found if isinstance(one, str)]
     return texts[0] if texts else max((one for one in found if isinstance(one, float)), default=0.0)
 

@@ -48,13 +48,14 @@ class Row:
     `ulp` bounds the distance to ATen's result, in units of the last place of the element type. With
     `is_sum` the unit is that of the largest element of the arguments, since terms may cancel; with
     `factors`, two names whose products are summed along the last axis of the first, that of the
-    product of their largest elements; both grow with the root of the number of terms. `types` lists
-    the element types that all tensors of a call share; `others` has, by name, the types of tensors
-    that may have another one. `results` names the type of each result: "" is the tensors' type,
-    "total" is int64 for integers and bool, else the tensors' type. `unless` gives the reason why
-    the row does not take the values of a call, or None. `ignored` are arguments that change no
-    result. `given` makes the formula's arguments from the call's. A formula with a parameter `out`
-    calls operators of the library, and is not compiled. `sample` makes arguments, see samples.py.
+    product of their largest elements; both grow with the root of the number of terms, and so do the
+    units of an `is_product`. `types` lists the element types that all tensors of a call share;
+    `others` has, by name, the types of tensors that may have another one. `results` names the type
+    of each result: "" is the tensors' type, "total" is int64 for integers and bool, else the
+    tensors' type. `unless` gives the reason why the row does not take the values of a call, or
+    None. `ignored` are arguments that change no result. `given` makes the formula's arguments from
+    the call's. A formula with a parameter `out` calls operators of the library, and is not
+    compiled. `sample` makes arguments, see samples.py.
     """
 
     overload: str
@@ -63,6 +64,7 @@ class Row:
     ulp: float = 1
     is_sum: bool = False
     factors: tuple[str, ...] = ()
+    is_product: bool = False
     widens: bool = True  # False: the formula itself rounds f16 and bf16 once
     in_place: bool = True  # whether there is a form that writes its result into `self`
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

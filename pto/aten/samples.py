@@ -26,9 +26,11 @@ NUMBERS = {
 _OPTIONAL = ("alpha", "value", "negative_slope", "min", "max", "posinf", "neginf", "reduction")
 _DOMAIN = {
     "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "atanh": (-0.9, 0.9), "acosh": (1, 9),
-    "erf": (-1, 1), "log1p": (-0.9, 5), "logit": (0.05, 0.95), "prod": (0.5, 1.5),
+    "erf": (-1, 1), "erfinv": (-1, 1), "special_ndtri": (0, 1), "log1p": (-0.9, 5),
+    "logit": (0.05, 0.95), "logit_backward": (0.05, 0.95), "prod": (0.5, 1.5),
     "cumprod": (0.9, 1.1), "bitwise": (0, 100), "rsqrt": (0.1, 5), "pow": (0.1, 3),
-    "_log_softmax_backward_data": (-3, 0),
+    "_log_softmax_backward_data": (-3, 0), "binary_cross_entropy": (0.1, 0.9),
+    "binary_cross_entropy_backward": (0.1, 0.9),
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto import language as tile
+from pto.formulas import series
 from pto.language.elementwise import binary
 from pto.language.tensor import Tensor
 from pto.language.types import constant
@@ -62,6 +63,33 @@ def whole_remainder(x: Tensor, y: int) -> Tensor:
     return tile.where(_crosses(rest, y), rest + y, rest)
 
 
+def quotient_down(x: Tensor, y: Any) -> Tensor:
+    """x / y rounded down, where the quotient itself may round up to a whole number."""
+    y = y if isinstance(y, Tensor) and not y.weak else tile.full_like(x, y)
+    rest = tile.fmod(x, y)
+    whole = (x - rest) / y
+    whole = tile.where((rest != 0) & ((rest < 0) != (y < 0)), whole - 1, whole)
+    down = tile.floor(whole)
+    down = tile.where(whole - down > 0.5, down + 1, down)
+    exact = x / y
+    return tile.where(y == 0, exact, tile.where(whole == 0, copysign(x * 0, exact), down))
+
+
+def left_shift(x: Any, n: Any) -> Tensor:
+    """Integers times 2 to the power n, which wraps; 0 where n is negative or no bit stays."""
+    kind = n.dtype if isinstance(n, Tensor) and not n.weak else x.dtype
+    bits = 8 * kind.bytes
+    found = tile.bitwise_left_shift(x, tile.clip(n, 0, bits - 1))
+    return tile.where((n < 0) | (n >= bits), 0, found)
+
+
+def right_shift(x: Any, n: Any) -> Tensor:
+    """Integers divided by 2 to the power n, rounded down; n is the largest where it is negative."""
+    kind = n.dtype if isinstance(n, Tensor) and not n.weak else x.dtype
+    most = 8 * kind.bytes - (kind.kind != "unsigned")
+    return tile.bitwise_right_shift(x, tile.where((n < 0) | (n >= most), most, n))
+
+
 def hypot(x: Tensor, y: Any) -> Tensor:
     """The root of x * x + y * y, where no square overflows or vanishes (2 ULP)."""
     a, b = tile.abs(x), tile.abs(y)
@@ -78,20 +106,15 @@ def logaddexp2(x: Tensor, y: Tensor) -> Tensor:
     return most + tile.where(x == y, 1.0, beyond)
 
 
-# erfc(x) exp(x^2) for x > 0, a Chebyshev series in t = 1 / (1 + x / 2) (Numerical Recipes 6.2.2).
-_ERFC = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398,
-         1.48851587, -0.82215223, 0.17087277)  # fmt: skip
-
-
 def erfc(x: Tensor) -> Tensor:
-    """1 - erf(x), in f32: near 1 from erf, beyond from a series for exp(x^2) erfc(x)."""
-    size = tile.minimum(tile.abs(x), 12.0)
-    t = 1 / (1 + 0.5 * size)
-    series = 0.0
-    for coefficient in reversed(_ERFC):
-        series = coefficient + t * series
-    front = tile.trunc(size * 16) * (1 / 16)  # its square is exact
-    rest = (size - front) * (size + front)
-    tail = t * tile.exp(-front * front) * tile.exp(series - rest)
-    found = tile.where(size < 0.5, 1 - tile.erf(size), tail)
+    """1 - erf(x): near 1 from erf, beyond from a polynomial for exp(x^2) erfc(x)."""
+    size = tile.minimum(tile.abs(x), 28.0)
+    found = tile.where(size < 0.5, 1 - tile.erf(size), series.erfc_tail(size))
     return tile.where(x < 0, 2 - found, tile.where(x != x, x, found))
+
+
+def log_ndtr(x: Tensor) -> Tensor:
+    """The logarithm of the share of the normal distribution below x."""
+    t = x * math.sqrt(0.5)
+    below = tile.log(series.erfcx(tile.maximum(-t, 0.0)) * 0.5) - t * t
+    return tile.where(x < -1, below, tile.log1p(erfc(tile.maximum(t, -1.0)) * -0.5))

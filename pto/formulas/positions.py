@@ -77,6 +77,43 @@ def padded(x: Tensor, pads: Sequence[Any], value: Any = 0) -> Tensor:
     return tile.pad(x, more, value) if any(n != 0 for n in more) else x
 
 
+def bordered(x: Tensor, pads: Sequence[tuple[int, int]], reflects: bool) -> Tensor:
+    """x with (front, behind) more elements along the last axes, the last one first: those at its
+    ends reflected, or the outermost ones again."""
+    for axis, pair in zip(reversed(range(x.ndim)), pads, strict=False):
+        n = x.shape[axis]
+        parts = [x]
+        for is_behind, count in enumerate(pair):
+            if not count:
+                continue
+            if reflects:
+                more = tile.flip(part(x, axis, n - 1 - count if is_behind else 1, count), axis)
+            else:
+                one = part(x, axis, n - 1 if is_behind else 0, 1)
+                more = tile.broadcast_to(one, [*x.shape[:axis], count, *x.shape[axis + 1 :]])
+            parts = [*parts, more] if is_behind else [more, *parts]
+        x = tile.concat(parts, axis) if len(parts) > 1 else x
+    return x
+
+
+def without_border(d: Tensor, pads: Sequence[tuple[int, int]], reflects: bool) -> Tensor:
+    """The gradient of x from that of bordered(x, pads, reflects)."""
+    for axis, (front, behind) in zip(reversed(range(d.ndim)), pads, strict=False):
+        n = d.shape[axis] - front - behind
+        inner = part(d, axis, front, n)
+        for is_behind, count in enumerate((front, behind)):
+            if not count:
+                continue
+            edge = part(d, axis, front + n if is_behind else 0, count)
+            edge = tile.flip(edge, axis) if reflects else tile.sum(edge, axis, keepdim=True)
+            first = n - 1 - count if is_behind else 1
+            first, count = (first, count) if reflects else ((n - 1) * is_behind, 1)
+            around = [0, 0] * (d.ndim - 1 - axis) + [first, n - first - count]
+            inner = inner + tile.pad(edge, tuple(around))
+        d = inner
+    return tile.clone(d) if all(a == b == 0 for a, b in pads) else d
+
+
 def put_strided(x: Tensor, value: Tensor, axis: int, start: Any, step: int) -> Tensor:
     """x with the value in the place of strided(x, axis, start, value.shape[axis], step)."""
     size, out = value.shape[axis], tile.clone(x)

@@ -4,6 +4,7 @@
 from pto import language as tile
 from pto.aten.records import library
 from pto.aten.rows import NUMBERS, row
+from pto.aten.table.sizes import disordered
 from pto.formulas import activations as f
 
 
@@ -70,6 +71,11 @@ def softplus(self, beta=1, threshold=20):
 @row("log_sigmoid", ulp=4, widens=False)
 def log_sigmoid(self):
     return tile.logsigmoid(self)
+
+
+@row("log_sigmoid_forward", ulp=4, in_place=False, results=("", ""), unless=disordered)
+def log_sigmoid_forward(self):
+    return tile.logsigmoid(self), tile.exp(-tile.abs(self))
 
 
 @row("threshold", types=NUMBERS, ulp=0)

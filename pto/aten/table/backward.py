@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the operators that PyTorch's gradients of other rows call."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ import numpy as np
 from pto import language as tile
 from pto.aten.records import library
 from pto.aten.rows import FLOATS, row
-from pto.aten.table.norms import _unless_shaped
+from pto.aten.table.norms import _unless_shaped, unless_by_channel
 from pto.aten.table.sizes import unequal
 from pto.formulas import gradients as f
+from pto.formulas.positions import part
 from pto.ops.activation import gelu_slope, silu_slope
 
 _GRADIENT: dict[str, Any] = {"in_place": False, "ulp": 8, "is_sum": True}
@@ -100,10 +102,35 @@ def log_sigmoid_backward(grad_output, self):
     return grad_output * tile.sigmoid(-self)
 
 
-@row("mse_loss_backward", **_GRADIENT)
-def mse_loss_backward(grad_output, self, target, reduction):
-    slope = 2 * (self - target) * grad_output
-    return slope if reduction != 1 else slope / tile.sum(tile.ones_like(self))
+@row("logit_backward", **_GRADIENT)
+def logit_backward(grad_output, self, eps=None):
+    slope = grad_output / (self * (1 - self))
+    at_end = tile.where((self == 0) | (self == 1), grad_output * math.inf, slope)
+    if eps is None or eps < 0:
+        return tile.where((self < 0) | (self > 1), math.nan, at_end)
+    return tile.where((self < eps) | (self > 1 - eps), 0.0, at_end)
+
+
+def _halved_sample(tensor, rows, columns):
+    return {"grad_output": tensor(rows, columns // 2), "self": tensor(rows, columns), "dim": -1}
+
+
+def _unless_halved(values):
+    d, x, dim = (values[name] for name in ("grad_output", "self", "dim"))
+    shape, wanted = list(library().shape(d)), list(library().shape(x))
+    if not wanted or not -len(wanted) <= dim < len(wanted) or wanted[dim] % 2:
+        return "self has no such axis with two halves"
+    wanted[dim] //= 2
+    return None if shape == wanted else "grad_output has not half of self's size"
+
+
+@row("glu_backward", **_GRADIENT, unless=_unless_halved, sample=_halved_sample)
+def glu_backward(grad_output, self, dim):
+    axis = dim % self.ndim
+    half = self.shape[axis] // 2
+    share = tile.sigmoid(part(self, axis, half, half))
+    slope = share * (1 - share) * part(self, axis, 0, half)
+    return tile.concat([grad_output * share, grad_output * slope], axis)
 
 
 def _unless_type(values):
@@ -160,6 +187,64 @@ def _layer(values):
      unless=_unless_whole, given=_layer, sample=_layer_sample)  # fmt: skip
 def layer_norm_backward(grad_out, input, first, mean, rstd, weight):
     return f.layer_norm(grad_out, input, first, mean, rstd, weight)
+
+
+def _group_sample(tensor, rows, columns):
+    channels, size = 8, columns // 8
+    return {"grad_out": tensor(rows, channels, size), "input": tensor(rows, channels, size),
+            "mean": tensor(rows, 4), "rstd": tensor(rows, 4), "weight": tensor(channels),
+            "N": rows, "C": channels, "HxW": size, "group": 4,
+            "output_mask": [True] * 3}  # fmt: skip
+
+
+def _unless_grouped(values):
+    n, channels, groups = (values[name] for name in ("N", "C", "group"))
+    shapes = [library().shape(values[one]) for one in ("grad_out", "input", "mean", "rstd")]
+    fits = shapes[0] == shapes[1] and shapes[0][:2] == (n, channels) and not channels % groups
+    fits = fits and shapes[2] == shapes[3] == (n, groups) and len(shapes[0]) > 2
+    vector = values.get("weight")  # without it ATen has no gradient of it
+    fits = fits and vector is not None and library().shape(vector) == (channels,)
+    if not fits or 0 in shapes[0]:
+        return "the shapes do not fit"
+    return None if all(values["output_mask"]) else "output_mask leaves a result out"
+
+
+_NORM: dict[str, Any] = {**_GRADIENT, "ulp": 128, "results": ("", "", "")}
+
+
+@row("native_group_norm_backward", **_NORM, ignored=("N", "C", "HxW", "output_mask"),
+     unless=_unless_grouped, sample=_group_sample)  # fmt: skip
+def group_norm_backward(grad_out, input, mean, rstd, weight, group):
+    return f.group_norm(grad_out, input, mean, rstd, weight, group)
+
+
+def _batch_sample(tensor, rows, columns):
+    channels, size = 8, columns // 8
+    return {"grad_out": tensor(rows, channels, size), "input": tensor(rows, channels, size),
+            "weight": tensor(channels), "running_mean": tensor(channels),
+            "running_var": abs(tensor(channels)) + 1, "save_mean": tensor(channels),
+            "save_invstd": tensor(channels), "train": True, "eps": 1e-5,
+            "output_mask": [True] * 3}  # fmt: skip
+
+
+def _unless_batched(values):
+    if library().shape(values["grad_out"]) != library().shape(values["input"]):
+        return "grad_out has other sizes than input"
+    if not all(values["output_mask"]) or 0 in library().shape(values["input"]):
+        return "output_mask leaves a result out, or there are no elements"
+    names = ("save_mean", "save_invstd") if values["train"] else ("running_mean", "running_var")
+    return unless_by_channel(values, *names, False)
+
+
+@row("native_batch_norm_backward", **_NORM, ignored=("output_mask",), unless=_unless_batched,
+     sample=_batch_sample)  # fmt: skip
+def batch_norm_backward(
+    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps
+):
+    if train:
+        return f.batch_norm(grad_out, input, weight, save_mean, save_invstd, True)
+    inverse = tile.rsqrt(running_var + eps)
+    return f.batch_norm(grad_out, input, weight, running_mean, inverse, False)
 
 
 def _unless_counted(values):

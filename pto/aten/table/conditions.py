@@ -5,6 +5,7 @@ import operator
 from typing import Any
 
 from pto import language as tile
+from pto.aten.records import library
 from pto.aten.rows import EVERY, INTEGERS, NUMBERS, ROWS, Row, row
 from pto.formulas import numbers
 
@@ -22,8 +23,24 @@ def _comparison(name: str) -> Any:
     return formula
 
 
+def _comparison_in_place(name: str) -> Any:
+    function = getattr(operator, name)
+
+    def formula(self, other):  # type: ignore[no-untyped-def]
+        return tile.where(function(self, other), tile.ones_like(self), tile.zeros_like(self))
+
+    formula.__name__ = formula.__qualname__ = f"{name}_"
+    return formula
+
+
+# eq_ has a row of its own: its result is 1 or 0 in self's type, and that of eq is bool. It takes
+# over where eq does.
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     row(f"{_name}.Tensor", f"{_name}.Scalar", types=NUMBERS, **_BOOL)(_comparison(_name))
+    for _form in ("Tensor", "Scalar"):
+        row(f"{_name}_.{_form}", types=NUMBERS, ulp=0, base=f"{_name}.{_form}")(
+            _comparison_in_place(_name)
+        )
 
 
 def _truth(x: Any) -> Any:
@@ -120,9 +137,12 @@ def _not_all_bits(values):
     return None if isinstance(n, int) and 0 <= n < 7 else "ATen shifts by other amounts as the CPU"
 
 
-for _name in ("bitwise_left_shift", "bitwise_right_shift"):
-    row(f"{_name}.Tensor_Scalar", types=INTEGERS, ulp=0, unless=_not_all_bits)(
-        _shift(getattr(tile, _name))
+for _name in ("left_shift", "right_shift"):
+    row(f"bitwise_{_name}.Tensor_Scalar", types=INTEGERS, ulp=0, unless=_not_all_bits)(
+        _shift(getattr(tile, f"bitwise_{_name}"))
+    )
+    row(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar_Tensor", types=INTEGERS, ulp=0)(
+        _shift(getattr(numbers, _name))
     )
 
 
@@ -156,4 +176,15 @@ def where_self(condition, self, other):
      sample=lambda t, m, n: {"self": t(m, n), "mask": t(m, n, dtype="bool"),
                              "value": 2})  # fmt: skip
 def masked_fill(self, mask, value):
+    return tile.where(mask, value, self)
+
+
+def _unless_one(values):
+    return "value has axes" if library().shape(values["value"]) else None
+
+
+@row("masked_fill.Tensor", types=NUMBERS, ulp=0, others=_MASK, unless=_unless_one,
+     sample=lambda t, m, n: {"self": t(m, n), "mask": t(m, n, dtype="bool"),
+                             "value": t(1).reshape([])})  # fmt: skip
+def masked_fill_by_tensor(self, mask, value):
     return tile.where(mask, value, self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of copies, and of what takes elements by their position."""
+"""Rows of what fills tensors, and of what takes elements by their position."""
 
 from typing import Any
 
@@ -29,20 +29,11 @@ def fill(self, value):
     return tile.full_like(self, value)
 
 
-def _unless_alike(values):
-    """Leaves to ATen an empty list, and tensors of several ranks, of which it skips empty ones."""
-    ranks = {len(library().shape(one)) for one in values["tensors"]}
-    return None if len(ranks) == 1 and 0 not in ranks else "its tensors are of several ranks"
-
-
-@row("cat", types=EVERY, **_EXACT, unless=_unless_alike,
-     sample=lambda t, m, n: {"tensors": [t(m, n), t(m, n)], "dim": -1})  # fmt: skip
-def cat(tensors, dim=0, out=None):
-    if out is None:
-        return ops.concat(tensors, dim=dim)
-    flat = [library().as_numpy(one) for one in tensors]  # PyTorch's operator of lists has no `out`
-    ops.concat(flat, dim=dim, out=library().as_numpy(out))
-    return out
+@row("fill.Tensor", types=NUMBERS, ulp=0,
+     unless=lambda v: "value has axes" if library().shape(v["value"]) else None,
+     sample=lambda t, m, n: {"self": t(m, n), "value": t(1).reshape([])})  # fmt: skip
+def fill_by_tensor(self, value):
+    return tile.broadcast_like(value, self)
 
 
 def _unless_padded(values):
@@ -72,6 +63,70 @@ def _unless_ranked(values):
                              "index": t(m, n, dtype="int64", high=n)})  # fmt: skip
 def gather(self, dim, index):
     return tile.gather(self, dim, index)
+
+
+def _unless_beside(values):
+    """Leaves to ATen, which says what is wrong, an index that is longer than self or src."""
+    if reason := _unless_ranked(values):
+        return reason
+    me, index = library().shape(values["self"]), library().shape(values["index"])
+    axis = values["dim"] % len(me)
+    src = library().shape(values["src"]) if "src" in values else index
+    fits = len(src) == len(index) and all(a <= b for a, b in zip(index, src, strict=True))
+    fits = fits and all(a <= b for i, (a, b) in enumerate(zip(index, me, strict=True)) if i != axis)
+    return None if fits and -len(me) <= values["dim"] < len(me) else "index is longer than self"
+
+
+def _scatter_sample(tensor, rows, columns):
+    return {"self": tensor(rows, columns), "dim": -1,
+            "index": tensor(rows, columns // 2, dtype="int64", high=columns),
+            "src": tensor(rows, columns)}  # fmt: skip
+
+
+_PUT: dict[str, Any] = {"others": _INDEX, "unless": _unless_beside, "sample": _scatter_sample}
+
+
+def _there(index):
+    """An index of which a negative position is refused; a write would leave out -1."""
+    return tile.where(index < 0, -2, index)
+
+
+def _beside(src, index):
+    return tile.view(src, list(index.shape), [0] * index.ndim)
+
+
+@row("scatter_add", types=NUMBERS, is_sum=True, ulp=8, **_PUT)
+def scatter_add(self, dim, index, src):
+    return tile.scatter_add(self, dim, _there(index), _beside(src, index))
+
+
+@row("scatter.src", types=NUMBERS, ulp=0, **_PUT)
+def scatter(self, dim, index, src):
+    return tile.scatter(self, dim, _there(index), _beside(src, index))
+
+
+@row("scatter.value", types=NUMBERS, ulp=0, others=_INDEX, unless=_unless_beside,
+     sample=lambda t, m, n: {"self": t(m, n), "dim": -1, "value": 2,
+                             "index": t(m, n // 2, dtype="int64", high=n)})  # fmt: skip
+def scatter_value(self, dim, index, value):
+    return tile.scatter(self, dim, _there(index), value)
+
+
+def _unless_rows(values):
+    if reason := _unless_vector(values):
+        return reason
+    me, source = list(library().shape(values["self"])), list(library().shape(values["source"]))
+    if not -len(me) <= values["dim"] < len(me) or len(source) != len(me):
+        return "source has other axes than self"
+    me[values["dim"]] = library().shape(values["index"])[0]
+    return None if source == me else "source has other sizes than self and index"
+
+
+@row("index_add", types=NUMBERS, is_sum=True, ulp=8, others=_INDEX, unless=_unless_rows,
+     sample=lambda t, m, n: {"self": t(m, n), "dim": 0, "source": t(m, n),
+                             "index": t(m, dtype="int64", high=m)})  # fmt: skip
+def index_add(self, dim, index, source, alpha=1):
+    return tile.index_add(self, dim, _there(index), source, alpha)
 
 
 def _unless_vector(values):

@@ -43,3 +43,24 @@ def _unless_larger(values):
      unless=_unless_larger, **_SUM)  # fmt: skip
 def soft_margin_loss(self, target, reduction=1):
     return _reduced(tile.log1p(tile.exp(-target * self)), reduction)
+
+
+def _unless_sized(values):
+    """Leaves to ATen, which says what is wrong, tensors of several sizes."""
+    shape = library().shape(values["self"])
+    if library().shape(values["target"]) != shape:
+        return "target has other sizes than self"
+    weight = values.get("weight")
+    is_larger = weight is not None and grows(weight, shape)
+    return "weight is larger than self" if is_larger else None
+
+
+@row("binary_cross_entropy", **_SUM, unless=_unless_sized,
+     sample=lambda t, m, n: {"self": t(m, n), "target": t(m, n), "weight": t(n),
+                             "reduction": 0})  # fmt: skip
+def binary_cross_entropy(self, target, weight=None, reduction=1):
+    tile.check((self >= 0) & (self <= 1), "all elements of self are between 0 and 1")
+    is_one = tile.maximum(tile.log(self), -100.0)
+    is_none = tile.maximum(tile.log1p(-self), -100.0)
+    found = (target - 1) * is_none - target * is_one
+    return _reduced(found if weight is None else found * weight, reduction)

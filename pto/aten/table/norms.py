@@ -85,13 +85,26 @@ def group_norm(input, weight, bias, group, eps):
     return f.group_norm(input, group, weight, bias, eps)
 
 
-def _unless_inference(values):
-    if values["training"] or values.get("running_mean") is None:
-        return "it has no formula for training"
-    channels = library().shape(values["input"])[1:2]
-    names = ("weight", "bias", "running_mean", "running_var")
+def unless_by_channel(values, mean, variance, training):
+    """Why a batch norm is ATen's: statistics that are missing or change, shapes that do not fit."""
+    shape = library().shape(values["input"])
+    if len(shape) < 2:
+        return "input has no channels"
+    missing = [name for name in (mean, variance) if values.get(name) is None]
+    if missing and not training:
+        return f"it has no formula without {missing[0]}"
+    names = ("weight", "bias", mean, variance)
     vectors = [library().shape(values[n]) for n in names if values.get(n) is not None]
-    return None if all(v == channels for v in vectors) else "the shapes do not fit"
+    return None if all(v == shape[1:2] for v in vectors) else "the shapes do not fit"
+
+
+def _unless_written(values):
+    kept = [n for n in ("running_mean", "running_var") if values.get(n) is not None]
+    if values["training"] and kept:
+        return "it writes the running statistics"
+    if values["training"] and 0 in library().shape(values["input"]):
+        return "a batch without elements has no statistics"
+    return unless_by_channel(values, "running_mean", "running_var", values["training"])
 
 
 def _batch_sample(tensor, rows, columns):
@@ -102,8 +115,25 @@ def _batch_sample(tensor, rows, columns):
             "eps": 1e-5}  # fmt: skip
 
 
-@row("native_batch_norm", ulp=8, is_sum=True, in_place=False, results=("", "", ""),
-     ignored=("training", "momentum"), unless=_unless_inference, sample=_batch_sample)  # fmt: skip
-def batch_norm(input, weight, bias, running_mean, running_var, eps):
+_BATCH = {"ulp": 8, "is_sum": True, "in_place": False, "results": ("", "", ""),
+          "unless": _unless_written, "sample": _batch_sample}  # fmt: skip
+
+
+@row("native_batch_norm", ignored=("momentum",), **_BATCH)
+def batch_norm(input, weight, bias, running_mean, running_var, training, eps):
+    if training:
+        return f.batch_norm_training(input, weight, bias, eps)[:3]
     made = f.batch_norm(input, weight, bias, running_mean, running_var, eps)
     return made, tile.zeros([0], input.dtype), tile.zeros([0], input.dtype)
+
+
+def _training_sample(tensor, rows, columns):
+    made = _batch_sample(tensor, rows, columns)
+    rest = {n: v for n, v in made.items() if not n.startswith("running")}
+    return {**rest, "training": True}
+
+
+@row("_native_batch_norm_legit.no_stats", ignored=("momentum",),
+     **{**_BATCH, "sample": _training_sample})  # fmt: skip
+def batch_norm_training(input, weight, bias, training, eps):
+    return batch_norm(input, weight, bias, None, None, training, eps)

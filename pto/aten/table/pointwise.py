@@ -6,6 +6,7 @@ from typing import Any
 
 from pto import language as tile
 from pto.aten.rows import INTEGERS, NUMBERS, ROWS, Row, rounded, row
+from pto.aten.table.sizes import disordered
 from pto.formulas import numbers
 
 WIDE = ("float32", "float64")
@@ -73,18 +74,25 @@ def div(self, other):
     return self / other
 
 
-def _unless_rounded(values):
-    return None if values.get("rounding_mode") in (None, "trunc") else "it rounds down"
-
-
-@row("div.Tensor_mode", "div.Scalar_mode", types=WIDE, unless=_unless_rounded)
+# Rounded quotients: in f16 and bf16 ATen rounds the quotient before it, too.
+@row("div.Tensor_mode", "div.Scalar_mode", types=WIDE)
 def div_mode(self, other, rounding_mode):
+    if rounding_mode == "floor":
+        return numbers.quotient_down(self, other)
     return self / other if rounding_mode is None else tile.trunc(self / other)
 
 
-@row("floor_divide.Scalar", types=INTEGERS, ulp=0,
-     unless=lambda v: None if v["other"] else "its divisor is 0, an error of ATen's")  # fmt: skip
+def _unless_zero(values):
+    if isinstance(values["other"], int) and not values["other"]:
+        return "its divisor is 0, an error of ATen's for integers"
+    return disordered(values)
+
+
+@row("floor_divide.Scalar", types=(*WIDE, *INTEGERS), ulp=0, unless=_unless_zero)
+@row("floor_divide", types=WIDE, ulp=0, unless=disordered)
 def floor_divide(self, other):
+    if self.dtype.is_float:
+        return numbers.quotient_down(self, other)
     return tile.floor_divide(self, other)
 
 
@@ -248,16 +256,6 @@ def sinc(self):
 def logit(self, eps=None):
     x = self if eps is None else tile.clip(self, eps, 1 - eps)
     return tile.log(x / (1 - x))
-
-
-@row("erfc", ulp=8, types=("float32", "float16", "bfloat16"))
-def erfc(self):
-    return numbers.erfc(self)
-
-
-@row("special_ndtr", ulp=4, is_sum=True)
-def ndtr(self):
-    return 0.5 * (1 + tile.erf(self * math.sqrt(0.5)))
 
 
 @row("lerp.Scalar", ulp=4, is_sum=True)

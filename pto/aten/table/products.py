@@ -70,6 +70,14 @@ def addmm(self, mat1, mat2, beta=1, alpha=1, out=None):
     return ops.gemm(mat1, mat2, self, alpha=float(alpha), beta=float(beta), **place)
 
 
+@row("_addmm_activation", **_SUM, factors=("mat1", "mat2"), sample=_addmm,
+     unless=_unless_sized((("mat1", 1), ("mat2", 0)), mat1=2, mat2=2,
+                          result=(("mat1", 0), ("mat2", 1))))  # fmt: skip
+def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
+    found = self * beta + tile.matmul(mat1, mat2) * alpha
+    return tile.gelu(found, "tanh") if use_gelu else tile.relu(found)
+
+
 def _baddbmm(tensor, rows, columns):
     made = _batches("batch1", "batch2")(tensor, rows, columns)
     return {"self": tensor(*made["batch1"].shape), **made}
@@ -82,6 +90,15 @@ def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     return self * beta + tile.matmul(batch1, batch2) * alpha
 
 
+@row("addbmm", **_SUM, factors=("batch1", "batch2"),
+     sample=lambda t, m, n: {**_baddbmm(t, m, n), "self": t(*_batches("x", "y")(t, m, n)["x"]
+                                                           .shape[1:])},
+     unless=_unless_sized((("batch1", 0), ("batch2", 0)), batch1=3, batch2=3,
+                          result=(("batch1", 1), ("batch2", 2))))  # fmt: skip
+def addbmm(self, batch1, batch2, beta=1, alpha=1):
+    return self * beta + tile.sum(tile.matmul(batch1, batch2), 0) * alpha
+
+
 @row("mv", **_SUM, factors=("self", "vec"),
      unless=_unless_sized((("self", 1), ("vec", 0)), self=2, vec=1),
      sample=lambda t, m, n: {"self": t(m, n), "vec": t(n)})  # fmt: skip
@@ -89,11 +106,25 @@ def mv(self, vec):
     return tile.sum(self * vec, -1)
 
 
+@row("addmv", **_SUM, factors=("mat", "vec"),
+     unless=_unless_sized((("mat", 1), ("vec", 0)), mat=2, vec=1, result=(("mat", 0),)),
+     sample=lambda t, m, n: {"self": t(m), "mat": t(m, n), "vec": t(n)})  # fmt: skip
+def addmv(self, mat, vec, beta=1, alpha=1):
+    return self * beta + tile.sum(mat * vec, -1) * alpha
+
+
 @row("dot", **_SUM, factors=("self", "tensor"),
      unless=_unless_sized((("self", 0), ("tensor", 0)), self=1, tensor=1),
      sample=lambda t, m, n: {"self": t(m * n), "tensor": t(m * n)})  # fmt: skip
 def dot(self, tensor):
     return tile.sum(self * tensor)
+
+
+@row("vdot", **_SUM, factors=("self", "other"),
+     unless=_unless_sized((("self", 0), ("other", 0)), self=1, other=1),
+     sample=lambda t, m, n: {"self": t(m * n), "other": t(m * n)})  # fmt: skip
+def vdot(self, other):
+    return tile.sum(self * other)
 
 
 @row("outer", "ger", in_place=False, unless=_unless_sized(self=1, vec2=1),

@@ -36,12 +36,15 @@ def mean(self):
     return tile.mean(self)
 
 
-@row("prod.dim_int", **{**_TOTAL, "ulp": 32, "is_sum": False})
+_PRODUCT = {**_TOTAL, "ulp": 4, "is_sum": False, "is_product": True}
+
+
+@row("prod.dim_int", **_PRODUCT)
 def prod_dim(self, dim, keepdim=False):
     return tile.prod(self, dim, keepdim=keepdim)
 
 
-@row("prod", **{**_TOTAL, "ulp": 64, "is_sum": False})
+@row("prod", **_PRODUCT)
 def prod(self):
     return tile.prod(self)
 
@@ -49,6 +52,13 @@ def prod(self):
 @row("nansum", **{**_SUM, "widens": True})
 def nansum(self, dim=None, keepdim=False):
     return tile.sum(tile.where(self != self, 0.0, self), dim, keepdim=keepdim)
+
+
+@row("nanmean", **{**_SUM, "widens": True})
+def nanmean(self, dim=None, keepdim=False):
+    is_there = tile.where(self != self, 0.0, tile.ones_like(self))
+    total = tile.sum(tile.where(self != self, 0.0, self), dim, keepdim=keepdim)
+    return total / tile.sum(is_there, dim, keepdim=keepdim)
 
 
 @row("amax", **_EXACT)
@@ -192,6 +202,28 @@ def norm(self, p=2):
 @row("norm.ScalarOpt_dim", **_NORM)
 def norm_dim(self, p, dim, keepdim=False):
     return f.vector_norm(self, 2 if p is None else p, dim, keepdim)
+
+
+def _unless_other(values):
+    given = str(values["dtype"]).removeprefix("torch.")
+    is_same = given == library().dense_type(values["self"])
+    return None if is_same else f"it computes in {given}"
+
+
+_TYPED = {**_NORM, "ignored": ("dtype",), "unless": _unless_other}
+
+
+@row("norm.ScalarOpt_dim_dtype", **_TYPED,
+     sample=lambda t, m, n: {"self": t(m, n), "p": 2, "dim": [-1], "keepdim": False,
+                             "dtype": t.dtype})  # fmt: skip
+def norm_dim_typed(self, p, dim, keepdim):
+    return norm_dim(self, p, dim, keepdim)
+
+
+@row("norm.ScalarOpt_dtype", **_TYPED,
+     sample=lambda t, m, n: {"self": t(m, n), "p": 2, "dtype": t.dtype})  # fmt: skip
+def norm_typed(self, p):
+    return norm(self, 2 if p is None else p)
 
 
 @row("frobenius_norm.dim", **_NORM)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions on sizes: a row leaves to ATen the calls that ATen refuses and its formula broadcasts.
+"""Conditions on sizes and orders: what a row leaves to ATen, its refusals and its own layouts.
 
     unequal(values, (("self", 1), ("vec", 0)))    # "axis 1 of self has 5, axis 0 of vec 1", or None
     grows(values["self"], [5, 7])                 # True where self has more than these sizes
@@ -10,7 +10,8 @@ Sizes that are symbols of a traced program differ from none.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pto.aten.records import library
+from pto.aten.orders import is_in_order
+from pto.aten.records import arrays_in, library
 
 Axis = tuple[str, int]  # of an argument
 
@@ -29,6 +30,13 @@ def grows(value: Any, sizes: Sequence[Any]) -> bool:
     own = library().shape(value)
     pairs = zip(reversed(own), reversed(sizes), strict=False)
     return len(own) > len(sizes) or any(_differ(a, 1) and _differ(a, b) for a, b in pairs)
+
+
+def disordered(values: Mapping[str, Any]) -> str | None:
+    """Leaves tensors that lie in other orders than row by row to ATen, where its Meta kernel does
+    not say how its result lies."""
+    is_plain = all(is_in_order(one) for _, one in arrays_in(values))
+    return None if is_plain else "its tensors lie in other orders than row by row"
 
 
 def _differ(a: Any, b: Any) -> bool:
