@@ -3,9 +3,10 @@
 
 Every row in f32 and bf16, from 16 KB to 64 MB a tensor, with a fresh result and with `out`, beside
 the dispatcher's own call. A line says the least ratio of ATen's time to ours, the geometric mean,
-and where the least one was; a row takes over where that is 1 at least. One that does not counts as
-1.0 in the mean over all. `--table` writes the cells of this target to pto/aten/wins.json; set
-PTO_TARGET for another, in which case ATen is asked for the same by ATEN_CPU_CAPABILITY.
+and where the least one was, with the bytes that ours and ATen's move there; a row takes over where
+that is 1 at least. One that does not counts as 1.0 in the mean over all. `--table` writes the cells
+of this target to pto/aten/wins.json; set PTO_TARGET for another, in which case ATen is asked for
+the same by ATEN_CPU_CAPABILITY.
 """
 
 import json
@@ -43,12 +44,14 @@ def line(found: Sequence[Found]) -> str:
     least = min(found, key=lambda one: one.ratio)
     ratios = [one.ratio for one in found]
     where = f"{least.bytes >> 10} KB{' out' if least.with_out else ''}"
+    rates = [least.traffic / seconds / 1e9 for seconds in (least.ours_s, least.aten_s)]
     small = [one for one in found if one.bytes == SIZES[0] and not one.with_out]
     micros = f"{small[0].ours_s * 1e6:.1f}/{small[0].aten_s * 1e6:.1f}" if small else "-"
     verdict = "ours" if least.ratio >= 1 else "ATen's"
     return (
         f"{found[0].overload:32} {found[0].kind:9} {least.ratio:6.2f} {geometric(ratios):6.2f}"
-        f"  {verdict:7} least at {where:14} 16 KB: {micros} us"
+        f"  {verdict:7} least at {where:12} {rates[0]:6.1f} of {rates[1]:6.1f} GB/s"
+        f"  16 KB: {micros} us"
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pto.aten import samples
-from pto.aten.distance import apart
+from pto.aten.distance import apart, arrays_of
 from pto.aten.implementations import tell_all
 from pto.aten.records import library, listed, record_of
 from pto.aten.rows import Row, forms
@@ -34,11 +34,15 @@ _MINUTES = 2
 
 @dataclass(frozen=True)
 class Found:
-    """The seconds of one call; `bytes` of a tensor, `with_out` says whether it wrote into `out`."""
+    """The seconds of one call; `bytes` of a tensor, `with_out` says whether it wrote into `out`.
+
+    `traffic` is what the call reads and writes at least, in bytes: all its arrays once.
+    """
 
     overload: str
     kind: str
     bytes: int
+    traffic: int
     with_out: bool
     ours_s: float
     aten_s: float
@@ -69,7 +73,8 @@ def measured(
                 continue
             ours, aten = interleaved(*pair, rounds, clock)
             longest = max(longest, ours, aten)
-            yield Found(row.overload, kind, size, with_out, ours, aten)
+            traffic = sum(a.nbytes for a in arrays_of([*given.values(), pair[1]()]))
+            yield Found(row.overload, kind, size, traffic, with_out, ours, aten)
         if longest > TOO_LONG_S:
             return
 
