@@ -298,11 +298,38 @@ def scattered() -> dict[str, list[Call]]:
     }  # fmt: skip
 
 
+def out_forms() -> dict[str, list[Call]]:
+    """Forms with `out` of names that are required in place alone: those of the base names."""
+    memory, both, other = drawn(f32, 30), drawn(f32, 2), drawn(f32, 12)
+    return {
+        "fill.Tensor_out": [
+            call(t, torch.tensor(3, dtype=t.dtype), out=torch.zeros_like(t))
+            for t in of_kinds(NUMBERS, [33, 20], [0])
+        ],
+        "random.out": [call(t, out=torch.zeros_like(t)) for t in of_kinds(WIDE, [33, 20], [0])],
+        "random.to_out": [call(t, 9, out=torch.zeros_like(t)) for t in of_kinds(WIDE, [33], [0])],
+        "random.from_out": [
+            call(t, -4, 9, out=torch.zeros_like(t)) for t in of_kinds(WIDE, [33], [0])
+        ],
+        "set.out": [call(drawn(kind, 3, 4), out=torch.zeros(0, dtype=kind)) for kind in WIDE],
+        "set.source_Tensor_out": [
+            call(both, other, out=torch.zeros(12)), call(both, memory, out=torch.zeros(30)),
+        ],
+        "set.source_Storage_out": [
+            call(both, one.untyped_storage(), out=torch.zeros(len(one))) for one in (memory, other)
+        ],
+        "set.source_Storage_storage_offset_out": [
+            call(both, memory.untyped_storage(), 2, [3, 4], [4, 1], out=torch.zeros(3, 4)),
+            call(both, memory.untyped_storage(), 5, [2], [1], out=torch.zeros(2)),
+        ],
+    }  # fmt: skip
+
+
 def by_overload(seed: int, share: int) -> Iterator[tuple[str, tuple, dict[str, Any]]]:
     """The calls of one of `share` overloads, chosen by the seed."""
     every = {
         **factories(), **random_numbers(), **batch_norms(), **convolutions(), **upsamplings(),
-        **matrices(), **elements(), **scattered(),
+        **matrices(), **elements(), **scattered(), **out_forms(),
     }  # fmt: skip
     names = sorted(every)
     random.Random(seed).shuffle(names)

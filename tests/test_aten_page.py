@@ -41,3 +41,13 @@ def test_every_slot_of_ours_in_the_json_is_a_form_of_a_row_that_the_tests_run():
         for variant, one in about["overloads"].items():
             full = name if variant == "default" else f"{name}.{variant}"
             assert ("0" in one["slots"]) == (full in tested), full
+
+
+def test_an_overload_with_an_active_slot_has_samples():
+    without = [
+        f"{name}.{variant}"
+        for name, about in surface.recorded().items()
+        for variant, one in about["overloads"].items()
+        if one["slots"] and not one.get("samples")
+    ]
+    assert not without, "write calls of these in aten_samples_by_overload.py"

@@ -29,6 +29,19 @@ def recorded() -> Mapping[str, Any]:
     return json.loads(FILE.read_text())
 
 
+def records_of(names: Sequence[str]) -> dict[str, list[Record]]:
+    """The overloads of each name, and those with `out` of the base names of names in place.
+
+    add_ has no overload with `out`: `add.out` writes its result elsewhere.
+    """
+    found = {name: list(library().records(name)) for name in names}
+    in_place = [name for name in names if name.endswith("_") and not name.endswith("__")]
+    for base in {name.removesuffix("_") for name in in_place} - found.keys():
+        if outs := [one for one in library().records(base) if one.outputs]:
+            found[base] = outs
+    return dict(sorted(found.items()))
+
+
 def surface(names: Sequence[str], samples: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Each name's overloads, and why it has no slot of ours, or none at all.
 
@@ -37,10 +50,8 @@ def surface(names: Sequence[str], samples: Mapping[str, int] | None = None) -> d
     from pto.aten.table import LEFT  # the table of rows reads this package
 
     found = {}
-    for name in sorted(names):
-        overloads = {
-            r.overload or "default": _overload(r, samples or {}) for r in library().records(name)
-        }
+    for name, records in records_of(names).items():
+        overloads = {r.overload or "default": _overload(r, samples or {}) for r in records}
         about: dict[str, Any] = {"overloads": overloads}
         if not any(one["slots"] for one in overloads.values()):
             about["reason"] = NO_KERNEL
