@@ -109,7 +109,7 @@ def _asinh(x: Tensor) -> Tensor:
 def _acosh(x: Tensor) -> Tensor:
     is_large = x > 2.0**30
     t = where(is_large, 1.0, x - 1)
-    return where(is_large, log(x) + math.log(2), log1p(t + sqrt(t * (t + 2))))
+    return where(is_large, log(x) + math.log(2), log1p(t + sqrt(t) * sqrt(t + 2)))
 
 
 def _atanh(x: Tensor) -> Tensor:
