@@ -212,6 +212,17 @@ def test_operators_that_have_gone_or_were_defined_anew(library):
     refused(lambda: family(given), TypeError, "n is missing")
 
 
+def test_an_overload_stays_where_another_one_comes_and_goes():
+    negate = pto.aten.family("neg").overloads["default"]
+    for _ in range(2):
+        passing = torch.library.Library("aten", "FRAGMENT")
+        passing.define("neg.pto_passing(Tensor self, int n) -> Tensor")
+        assert pto.aten.neg.pto_passing.__doc__
+        passing._destroy()
+        for given in (x, torch.from_numpy(x), torch.from_numpy(x)):
+            assert np.array_equal(negate(given), -x)
+
+
 def test_operators_of_extensions_are_found_by_their_namespace():
     extension = torch.library.Library("pto_extension", "DEF")
     try:

@@ -61,17 +61,25 @@ class Overload:
     def _learn(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, bool]:
         """The result of a call, and whether calls of its kind may skip the checks."""
         if not library().is_current(self.record):
-            raise Gone(
-                f"{self.record.full_name} is not what PyTorch has now",
-                "the library that registered it has ended, or has defined it anew",
-                f"take it again: pto.aten.{self.record.name}",
-            )
+            self.record = self._renewed()
         named = dict(kwargs)
         like, slot = named.pop("like", None), named.pop("slot", None)
         bound = bind([self.record], args, named)
         is_free = slot is None and like is None and not is_contested(self.record)
         skips = is_free and library().is_settled(self.record, bound.values)
         return run(bound, like, slot), skips
+
+    def _renewed(self) -> Record:
+        """The overload as PyTorch has it now; raises Gone where it has none of this schema."""
+        for one in library().reread(self.record.name):
+            if one.schema == self.record.schema:
+                _forget(one.full_name)  # what was planned is of the one before
+                return one
+        raise Gone(
+            f"{self.record.full_name} is not what PyTorch has now",
+            "the library that registered it has ended, or has defined it anew",
+            f"take it again: pto.aten.{self.record.name}",
+        )
 
     def _fail(self, args: tuple, kwargs: Mapping[str, Any], error: BaseException) -> None:
         if not isinstance(error, Exception):
