@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
 import pytest
 import torch
@@ -83,6 +84,27 @@ def test_what_a_row_refuses_runs_pytorchs_kernel(calls):
     with pto.aten.enable(slot=0):
         assert torch.exp(x, out=grown).shape == x.shape
     assert torch.equal(grown, torch.exp(x))
+
+
+def test_a_call_in_place_that_is_refused_is_asked_once():
+    seen, run = Counter(), enabling._run
+
+    def record(index, given):
+        seen[enabling._records[index].full_name] += 1
+        return run(index, given)
+
+    x, y = (values(4, 6, dtype=torch.float64) for _ in range(2))  # which nobody has measured
+    want = torch.atan2(y, torch.full_like(x, 2))
+    enabling._loaded()
+    enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(record))
+    try:
+        with pto.aten.enable():
+            for _ in range(3):
+                x.fill_(2.0)
+                assert torch.equal(y.clone().atan2_(x), want)
+    finally:
+        enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(enabling._run))
+    assert seen["fill_.Scalar"] == seen["atan2_"] == 1, seen
 
 
 def test_only_and_exclude_choose_and_refuse(calls):

@@ -11,6 +11,7 @@ behind them. A call that an implementation refuses goes to PyTorch's kernel.
 Thread safety: any thread may enable and call; enable() calls run one after another.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from pto.aten.binding import Bound
 from pto.aten.implementations import on_change as on_implementation
 from pto.aten.implementations import ours
-from pto.aten.records import Fronts, Record, library, listed, record_of
+from pto.aten.records import Fronts, Record, arrays_in, library, listed, record_of
 from pto.config import on_change as on_setting
 from pto.errors import InvalidValue, nearest
 from pto.locks import Lock
@@ -167,7 +168,14 @@ def _run(index: int, values: tuple) -> tuple[Any, Any]:
         is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
         if is_asked and library().fit(record, bound.values):
             return one.run(bound, None), one.plan(bound)
-    return NotImplemented, NotImplemented if record.is_functional else None
+    is_settled = record.is_functional or not _share_memory(bound)
+    return NotImplemented, NotImplemented if is_settled else None
+
+
+def _share_memory(bound: Bound) -> bool:
+    """Whether arrays of a call share memory, which a call like it need not do."""
+    arrays = [value for _, value in arrays_in(bound.values)]
+    return any(library().overlap(a, b) for a, b in itertools.combinations(arrays, 2))
 
 
 def _is_default(argument: Any, value: Any) -> bool:
