@@ -107,9 +107,12 @@ def _asinh(x: Tensor) -> Tensor:
 
 
 def _acosh(x: Tensor) -> Tensor:
-    is_large = x > 2.0**30
+    is_large, is_inside = x > 2.0**30, x > 1
     t = where(is_large, 1.0, x - 1)
-    return where(is_large, log(x) + math.log(2), log1p(t + sqrt(t) * sqrt(t + 2)))
+    inside = where(is_inside, t, 1.0)
+    # At 1 the root of t has the infinite slope, and below it is NaN.
+    root = where(is_inside, sqrt(inside * (inside + 2)), sqrt(t))
+    return where(is_large, log(x) + math.log(2), log1p(t + root))
 
 
 def _atanh(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ WIDE = ("float32", "float64")
 # Functions of one tensor that the language has under the same name, and their distance in ULP;
 # ATen's own erf in bf16 is 11 ULP off near 0.
 _UNARY = {
-    "acos": 4, "acosh": 5, "asin": 4, "asinh": 4, "atan": 4, "atanh": 4,
+    "acos": 4, "acosh": 4, "asin": 4, "asinh": 4, "atan": 4, "atanh": 4,
     "cos": 4, "cosh": 4, "erf": 16, "exp": 2, "exp2": 2, "expm1": 4, "frac": 0,
     "log": 2, "log10": 4, "log1p": 4, "log2": 2, "reciprocal": 1, "rsqrt": 2, "sigmoid": 4,
     "sin": 4, "sinh": 4, "sqrt": 1, "tan": 4, "tanh": 4,

@@ -36,7 +36,7 @@ def mean(self):
     return tile.mean(self)
 
 
-_PRODUCT = {**_TOTAL, "ulp": 4, "is_sum": False, "is_product": True}
+_PRODUCT = {**_TOTAL, "ulp": 2, "is_sum": False, "is_product": True}
 
 
 @row("prod.dim_int", **_PRODUCT)
