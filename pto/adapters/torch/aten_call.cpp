@@ -17,13 +17,13 @@
 #include <atomic>
 #include <bit>
 #include <mutex>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "pto/adapters/torch/call_key.hpp"
 #include "pto/adapters/torch/callable_type.hpp"
 #include "pto/adapters/torch/plain_keys.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/bindings/python_lock.hpp"
 
 namespace pto::torch_adapter::aten_calls {
@@ -147,25 +147,20 @@ bool add(const State& self, const Parameter& parameter, PyObject* value, torch::
   return takes_int && PyLong_CheckExact(value) && add_integer(self, value, kind, stack, key);
 }
 
-// The addresses of the first byte of a tensor and of that behind its last one.
-std::pair<const char*, const char*> range_of(const at::Tensor& tensor) {
-  const auto* begin = static_cast<const char*>(tensor.const_data_ptr());
-  int64_t last = tensor.numel() > 0 ? 1 : 0;
-  for (int64_t axis = 0; axis < tensor.dim() && last > 0; ++axis)
-    last += (tensor.size(axis) - 1) * tensor.stride(axis);
-  return {begin, begin + last * static_cast<int64_t>(tensor.element_size())};
+AddressRange range_of(const at::Tensor& tensor) {
+  const pto_tensor_ref ref{const_cast<void*>(tensor.const_data_ptr()), tensor.sizes().data(),
+                           tensor.strides().data(), static_cast<int32_t>(tensor.dim()), 0};
+  return address_range(ref, static_cast<int64_t>(tensor.element_size()));
 }
 
 // Whether memory of an output reaches into that of another tensor, which the long way looks at.
 bool outputs_meet(const State& self, const torch::jit::Stack& stack) {
   for (size_t i = 0; i < stack.size(); ++i) {
     if (!self.parameters[i].is_output || !stack[i].isTensor()) continue;
-    const auto [begin, end] = range_of(stack[i].toTensor());
-    for (size_t j = 0; j < stack.size(); ++j) {
-      if (j == i || !stack[j].isTensor()) continue;
-      const auto [first, last] = range_of(stack[j].toTensor());
-      if (begin < last && first < end) return true;
-    }
+    const AddressRange written = range_of(stack[i].toTensor());
+    for (size_t j = 0; j < stack.size(); ++j)
+      if (j != i && stack[j].isTensor() && overlap(written, range_of(stack[j].toTensor())))
+        return true;
   }
   return false;
 }
