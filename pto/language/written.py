@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pto.errors import InvalidValue
 from pto.language import arguments
 from pto.language.location import user_line
+from pto.language.shared_memory import as_bytes, share_memory
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -36,7 +37,7 @@ def _write(function: str, targets: dict[str, tuple[Any, Any]]) -> None:
         if getattr(getattr(array, "flags", None), "writeable", True) is False:
             arguments.refuse(function, name, array, "read-only", "")
         for other, one in before.items():
-            if _may_share(array, one):
+            if share_memory(array, one):
                 raise InvalidValue(
                     f"{function}: {other} and {name} are both written and share memory"
                     f"{_ranges(other, one, name, array)}",
@@ -63,17 +64,6 @@ def _count_change(array: Any) -> None:
         arguments.version_counter()((array,))
 
 
-def _may_share(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    first, second = _as_bytes(a), _as_bytes(b)
-    if first is None or second is None:
-        return False
-    import numpy
-
-    return numpy.shares_memory(first, second)
-
-
 def _repeats(array: Any) -> bool:
     """Says whether one place in memory stands for several elements, as in a stretched tensor."""
     steps = array.stride() if hasattr(array, "stride") else getattr(array, "strides", None)
@@ -85,33 +75,9 @@ def _repeats(array: Any) -> bool:
     )
 
 
-class _Bytes:
-    """Stands for the bytes of an array, and reads none of them."""
-
-    def __init__(self, place: int, shape: tuple, strides: tuple):
-        self.__array_interface__ = {"version": 3, "typestr": "|u1", "data": (place, False),
-                                    "shape": shape, "strides": strides}  # fmt: skip
-
-
-def _as_bytes(array: Any) -> Any:
-    """The bytes of a NumPy array or a CPU tensor of PyTorch, as an array; None for others."""
-    import numpy
-
-    about = getattr(array, "__array_interface__", None) if hasattr(array, "strides") else None
-    if about is not None:
-        item = array.itemsize
-        strides, place = array.strides, about["data"][0]
-    elif hasattr(array, "data_ptr") and array.device.type == "cpu":
-        item = array.element_size()
-        strides, place = tuple(step * item for step in array.stride()), array.data_ptr()
-    else:
-        return None
-    return numpy.asarray(_Bytes(place, (*array.shape, item), (*strides, 1)))
-
-
 def _ranges(first: str, a: Any, second: str, b: Any) -> str:
     """The bytes of two arrays, counted from the first one of either."""
-    found = [_as_bytes(array) for array in (a, b)]
+    found = [as_bytes(array) for array in (a, b)]
     if any(one is None for one in found):
         return ""
     ends = []

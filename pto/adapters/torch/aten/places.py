@@ -20,35 +20,19 @@ from pto.adapters.torch.aten import arrays
 from pto.adapters.torch.aten.values import describe
 from pto.aten.records import Record
 from pto.errors import InvalidValue
-
-_WORK = 100_000  # steps of NumPy's search for a shared byte; beyond them there might be one
-
-
-class _Bytes:
-    """An address, sizes and strides as an array of NumPy that nobody reads."""
-
-    def __init__(self, address: int, taken: torch.Tensor):
-        size = taken.element_size()
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (address, True),
-            "shape": tuple(taken.shape),
-            "strides": tuple(stride * size for stride in taken.stride()),
-            "typestr": f"|V{size}",
-        }
+from pto.language.shared_memory import as_bytes, bytes_meet
 
 
 def place(value: Any) -> np.ndarray | None:
-    """An array of NumPy at the place of any array; None for a value that has no place."""
-    if isinstance(value, np.ndarray):
-        return value
+    """The bytes of any array where they lie; None for a value that has no place."""
     if arrays.kind(value) is None:
         return None
-    taken = arrays.tensor(value)
-    if not arrays.is_strided(taken) or not taken.numel():
-        return None
+    if not isinstance(value, np.ndarray):
+        value = arrays.tensor(value)
+        if not arrays.is_strided(value) or not value.numel():
+            return None
     try:
-        return np.asarray(_Bytes(taken.data_ptr(), taken))
+        return as_bytes(value)
     except (RuntimeError, ValueError):  # a tensor without memory, or of more axes than NumPy has
         return None
 
@@ -56,16 +40,7 @@ def place(value: Any) -> np.ndarray | None:
 def overlap(one: Any, other: Any) -> bool:
     """Whether two values are arrays that may have a byte in common."""
     first, second = place(one), place(other)
-    return first is not None and second is not None and _meet(first, second)
-
-
-def _meet(first: np.ndarray, second: np.ndarray) -> bool:
-    if not np.may_share_memory(first, second):
-        return False
-    try:
-        return np.shares_memory(first, second, max_work=_WORK)
-    except RuntimeError:  # it is too hard to find out
-        return True
+    return first is not None and second is not None and bytes_meet(first, second)
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -81,22 +56,20 @@ def repeats(value: Any) -> bool:
     found = place(value)
     if found is None or not found.size:
         return False
-    steps = sorted(
-        (abs(step), size) for step, size in zip(found.strides, found.shape, strict=True) if size > 1
-    )
+    item, axes = found.shape[-1], zip(found.strides[:-1], found.shape[:-1], strict=True)
+    steps = sorted((abs(step), size) for step, size in axes if size > 1)
     end, is_nested = 0, True
     for step, size in steps:
-        is_nested = is_nested and step >= end + found.itemsize
+        is_nested = is_nested and step >= end + item
         end += (size - 1) * step
     if is_nested:
         return False
-    if found.size * found.itemsize > end + found.itemsize:
+    if found.size > end + item:
         return True
-    places = np.zeros(1, np.int64)
+    starts = np.zeros(1, np.int64)
     for step, size in steps:
-        places = (places[:, None] + step * np.arange(size)).ravel()
-    apart = np.diff(np.sort(places))
-    return bool((apart < found.itemsize).any())
+        starts = (starts[:, None] + step * np.arange(size)).ravel()
+    return bool((np.diff(np.sort(starts)) < item).any())
 
 
 def flat(values: Mapping[str, Any]) -> Iterator[Any]:
