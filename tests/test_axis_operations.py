@@ -246,12 +246,16 @@ def test_scans_of_many_lines_are_those_of_each(kind, lines, length):
     whole = (random.standard_normal((lines, 2 * length + 3)) * 3).astype(kind)
     if whole.dtype.kind == "f":
         whole[0, 0], whole[-1, length // 2], whole[lines // 2, 0] = -0.0, np.nan, -np.inf
+
+    def scans(x):
+        return pto.cumsum(x, 1), pto.cummax(x, 1), pto.cummin(x, 1)
+
     for x in (np.ascontiguousarray(whole[:, :length]), whole[:, 1 : 2 * length : 2]):
-        got = run(lambda x: (pto.cumsum(x, 1), pto.cummax(x, 1), pto.cummin(x, 1)), x)
         wide = x.astype("f8" if x.dtype.kind == "f" else "i8")
-        same(got[0], np.cumsum(wide, 1).astype(x.dtype if x.dtype.kind == "f" else "i8"))
-        same(got[1], np.maximum.accumulate(wide, 1).astype(x.dtype))
-        same(got[2], np.minimum.accumulate(wide, 1).astype(x.dtype))
+        for got in (run(scans, x), pto.jit(scans)(x)):
+            same(got[0], np.cumsum(wide, 1).astype(x.dtype if x.dtype.kind == "f" else "i8"))
+            same(got[1], np.maximum.accumulate(wide, 1).astype(x.dtype))
+            same(got[2], np.minimum.accumulate(wide, 1).astype(x.dtype))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -51,14 +51,16 @@ int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
   return static_cast<int32_t>(std::max<int64_t>(std::min(wanted, units), 1));
 }
 
+bool is_elementwise(const ProgramSpec& spec) {
+  return spec.launches.size() == 1 && spec.launches[0].is_elementwise;
+}
+
 bool may_write_in_place(const ProgramSpec& spec, size_t output,
                         std::span<const pto_tensor_ref> inputs) {
   const auto written = static_cast<size_t>(spec.outputs[output].writes);
   const pto_tensor_ref& to = inputs[written];
-  const bool is_elementwise =
-      spec.outputs.size() == 1 && spec.launches.size() == 1 && spec.launches[0].is_elementwise;
   const bool is_free = spec.outputs[output].replaces == spec.outputs[output].writes ||
-                       !spec.inputs[written].is_read || is_elementwise;
+                       !spec.inputs[written].is_read || is_elementwise(spec);
   if (!is_free || !is_contiguous(to.rank, to.sizes, to.strides)) return false;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (i != written && overlap(address_range(to), address_range(inputs[i]))) return false;

@@ -47,6 +47,9 @@ class FewOrMany {
 int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
                     int64_t grain_bytes);
 
+// Says whether the code is one elementwise kernel (LaunchSpec::is_elementwise).
+bool is_elementwise(const ProgramSpec& spec);
+
 // Says whether the code may compute an output directly in the input whose elements it becomes
 // (TensorSpec::writes): that input has no gaps, overlaps no other, and none of its elements is read
 // after its place was written.

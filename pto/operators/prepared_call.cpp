@@ -164,9 +164,9 @@ bool PreparedCall::may_replace(size_t output, size_t input) const {
   const ProgramSpec& spec = call_.program().spec();
   const pto_tensor &from = call_.inputs()[input], &to = call_.outputs()[output];
   const bool goes_on = spec.outputs[output].replaces == static_cast<int>(input);
-  const bool is_elementwise = spec.launches.size() == 1 && spec.launches[0].is_elementwise;
-  return (goes_on || is_elementwise) && from.type_bits == to.type_bits && from.rank == to.rank &&
-         same(from.sizes, to.sizes, to.rank) && (from.flags & PTO_TENSOR_CONTIGUOUS) != 0;
+  return (goes_on || is_elementwise(spec)) && from.type_bits == to.type_bits &&
+         from.rank == to.rank && same(from.sizes, to.sizes, to.rank) &&
+         (from.flags & PTO_TENSOR_CONTIGUOUS) != 0;
 }
 
 // Says whether an output's memory holds something that is still to be read.
