@@ -172,12 +172,12 @@ void TaskBook::end_part(BookTask& task, int worker, Outcome outcome) {
   if (own.kill_task == task.id) {
     own.kill_task = 0;
     own.kill_reason.clear();
-    hurry(own);  // it may have a part of another group that lacks one
+    hurry(worker);  // it may have a part of another group that lacks one
   }
   if (outcome != Outcome::Done && task.parts.size() > 1) {
     task.lacks_a_part = true;
     for (const BookTask::Part& part : task.parts)
-      if (!part.has_ended) hurry(workers_[size_t(part.worker)]);
+      if (!part.has_ended) hurry(part.worker);
   }
   if (--task.parts_left == 0) finish(task);
 }
@@ -273,7 +273,8 @@ void TaskBook::keep_time() {
   for (int w = 0; w < int(workers_.size()); ++w) {
     BookWorker& worker = workers_[size_t(w)];
     if (worker.kill_task == 0 || now < worker.kill_at_ns || !worker.is_up) continue;
-    if (driver_.current_task(w) != worker.kill_task) {  // it still runs an earlier task
+    if (!worker.has_begun_kill_task) {  // when last looked at, it ran an earlier task
+      worker.has_begun_kill_task = driver_.current_task(w) == worker.kill_task;
       worker.kill_at_ns = now + kGroupGrace_ns;
       continue;
     }

@@ -75,6 +75,7 @@ struct BookWorker {
   std::string broken = "";           // why it is not started again
   TaskId kill_task = 0;              // must end by kill_at_ns, else the worker is killed
   uint64_t kill_at_ns = 0;
+  bool has_begun_kill_task = false;  // was seen to run it; before that its time does not count
   std::string kill_reason = "";
 };
 
@@ -113,6 +114,7 @@ class TaskBook {
   // those again that it had not begun.
   static constexpr size_t kSentMost = 256;
   // The time for which a group's part may go on after another has failed: it may wait for that one.
+  // It counts from when both were seen: that failure, and the part running.
   static constexpr uint64_t kGroupGrace_ns = 20'000'000;
 
   TaskBook(BookDriver& driver, std::vector<BookWorker> workers, size_t sent_most = kSentMost)
@@ -185,7 +187,7 @@ class TaskBook {
   void finish(BookTask& task);
   void release_successors(BookTask& task);
   void fail_task(BookTask& task, const BookWorker* worker, std::string text, int signal);
-  void hurry(BookWorker& worker);
+  void hurry(int number);
   void kill(int worker, const std::string& why);
   void start(int worker);
 

@@ -103,6 +103,21 @@ TEST(TaskBook, limits_a_part_whose_group_lost_one_that_never_began) {
   EXPECT_EQ(one.notes.killed, std::vector<int>{0});
 }
 
+TEST(TaskBook, gives_a_part_that_begins_late_all_of_its_time) {
+  OneBook one;
+  const TaskId sooner = one.submit({1}), runs = one.submit({0, 1});
+  one.notes.current[1] = sooner;
+  one.answer(0, runs, Outcome::Failed);
+  one.answer(1, sooner);
+  one.notes.current[1] = runs;
+  for (int look = 1; look <= 2; ++look) {
+    EXPECT_TRUE(one.notes.killed.empty());
+    one.notes.now = uint64_t(look) * TaskBook::kGroupGrace_ns;
+    one.book.keep_time();
+  }
+  EXPECT_EQ(one.notes.killed, std::vector<int>{1});
+}
+
 TEST(TaskBook, starts_a_lazy_worker_that_died_idle_for_a_task_that_waited) {
   Notes notes;
   TaskBook book(notes, {{"device 0"}, {.name = "device 1", .is_kept = false}});

@@ -65,11 +65,13 @@ void TaskBook::kill(int number, const std::string& why) {
 }
 
 // Limits the time of the first part whose group lacks another: it may wait for that one for ever.
-void TaskBook::hurry(BookWorker& worker) {
+void TaskBook::hurry(int number) {
+  BookWorker& worker = workers_[size_t(number)];
   const auto found = std::find_if(worker.sent.begin(), worker.sent.end(),
                                   [](const BookTask* task) { return task->lacks_a_part; });
   if (found == worker.sent.end() || worker.kill_task == (*found)->id) return;
   worker.kill_task = (*found)->id;
+  worker.has_begun_kill_task = driver_.current_task(number) == worker.kill_task;
   worker.kill_at_ns = driver_.now_ns() + kGroupGrace_ns;
   worker.kill_reason = "another member of its group had failed";
   driver_.look_at_time();
