@@ -45,7 +45,6 @@ def gradients_of_pools(x, a, b, c):
             backward(c, x, [2, 1], [2, 1], [0, 0], True, False, 3) * 2)  # fmt: skip
 
 
-STATISTICS = (rand(3), rand(3), rand(3))
 CASES = {
     "remainders": (in_types(lambda x: (x % 5 + 1, x % 1 + 1, x % 100 + 1)), WHOLE),
     "remainders of the sign of a divisor": (
@@ -112,30 +111,46 @@ def test_gradients_of_averages_are_those_of_eager():
     assert_same(run(graph, *args), gradients_of_pools(*args), rtol=1e-6, atol=1e-6)
 
 
+def normed(shape, change=lambda x: x, dtype=torch.float32):
+    """Draws the arguments of a batch norm of three channels."""
+    return lambda draws: [
+        change(randn(*shape, generator=draws)).to(dtype),
+        *(rand(3, generator=draws).to(dtype) for _ in range(3)),
+    ]
+
+
+IN_PLANES = (2, 3, 7, 9)
 NORMED = {
-    "planes": (PLANES, *STATISTICS),
-    "rows": (randn(5, 3) + 100, *STATISTICS),
-    "float64": [x.double() for x in (PLANES, *STATISTICS)],
-    "one element twice": (randn(1, 3, 1, 2), *STATISTICS),
-    "equal elements": (torch.ones(2, 3, 4, 4), *STATISTICS),
-    "NaN in a channel": (torch.where(arange(3).view(3, 1, 1) == 1, NAN, PLANES), *STATISTICS),
+    "planes": normed(IN_PLANES),
+    "rows": normed((5, 3), lambda x: x + 100),
+    "float64": normed(IN_PLANES, dtype=torch.float64),
+    "one element twice": normed((1, 3, 1, 2)),
+    "equal elements": normed((2, 3, 4, 4), torch.ones_like),
+    "NaN in a channel": normed(
+        IN_PLANES, lambda x: torch.where(arange(3).view(3, 1, 1) == 1, NAN, x)
+    ),
 }
 
 
 @pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
 @pytest.mark.parametrize("name", NORMED)
 def test_a_batch_norm_in_training_has_at_most_twice_the_error_of_eager(name, symbolic):
-    args = NORMED[name]
-    graph = below_dynamo(batch_norm, *args, symbolic=symbolic)
+    """As a mean of 32 draws: one result of eager may be exact by chance."""
+    draws = torch.Generator().manual_seed(1)
+    given = [NORMED[name](draws) for _ in range(32)]
+    graph = below_dynamo(batch_norm, *given[0], symbolic=symbolic)
     assert ATEN not in kinds(graph), [step.reason for step in graph.steps]
-    found, eager = run(graph, *args), batch_norm(*args)
-    exact = batch_norm(*[x.double() for x in args])
-    for a, b, wanted in zip(found, eager, exact, strict=True):
-        assert a.dtype == b.dtype and a.stride() == b.stride()
-        assert torch.equal(a.isnan(), wanted.isnan())
-        ours, theirs = ((x.double() - wanted).abs().nan_to_num() for x in (a, b))
-        slack = 1e-12 if a.dtype == torch.float64 else 1e-6
-        assert ours.max() <= 2 * theirs.max() + slack * wanted.abs().nan_to_num().max()
+    ours, theirs, largest = torch.zeros(3, 5, dtype=torch.float64)
+    for args in given:
+        exact = batch_norm(*[x.double() for x in args])
+        for i, (a, b) in enumerate(zip(run(graph, *args), batch_norm(*args), strict=True)):
+            assert a.dtype == b.dtype and a.stride() == b.stride()
+            assert torch.equal(a.isnan(), exact[i].isnan())
+            ours[i] += (a.double() - exact[i]).abs().nan_to_num().max()
+            theirs[i] += (b.double() - exact[i]).abs().nan_to_num().max()
+            largest[i] += exact[i].abs().nan_to_num().max()
+    slack = 1e-12 if args[0].dtype == torch.float64 else 1e-6
+    assert (ours <= 2 * theirs + slack * largest).all(), (ours, theirs, largest)
 
 
 def test_a_batch_norm_of_bfloat16_beside_weights_of_float32_has_gradients():
