@@ -182,8 +182,8 @@ class Counted:
         self.taken: dict[str, int] = {}
         run = enabling._run
 
-        def counts(index: int, values: tuple) -> Any:
-            made, _ = run(index, values)
+        def counts(index: int, slot: int | None, values: tuple) -> Any:
+            made, _ = run(index, slot, values)
             if made is not NotImplemented:
                 name = enabling._records[index].full_name
                 self.taken[name] = self.taken.get(name, 0) + 1

@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 860,
-    "adapters": 16250,
+    "adapters": 16320,
     "aten": 3290,
     "base": 1573,
     "bench": 1224,

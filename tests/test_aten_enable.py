@@ -25,8 +25,8 @@ def calls(monkeypatch):
     """The full names of calls that rows were asked for, and whether one took them."""
     seen, run = [], enabling._run
 
-    def record(index, values):
-        made, _ = run(index, values)
+    def record(index, slot, values):
+        made, _ = run(index, slot, values)
         seen.append((enabling._records[index].full_name, made is not NotImplemented))
         return made, None
 
@@ -89,9 +89,9 @@ def test_what_a_row_refuses_runs_pytorchs_kernel(calls):
 def test_a_call_in_place_that_is_refused_is_asked_once():
     seen, run = Counter(), enabling._run
 
-    def record(index, given):
+    def record(index, slot, given):
         seen[enabling._records[index].full_name] += 1
-        return run(index, given)
+        return run(index, slot, given)
 
     x, y = (values(4, 6, dtype=torch.float64) for _ in range(2))  # which nobody has measured
     want = torch.atan2(y, torch.full_like(x, 2))
@@ -135,6 +135,21 @@ def test_a_slot_ends_with_the_choice_that_asked_for_it(calls):
     assert calls == [("exp", True), ("exp", False)]
 
 
+def test_each_thread_asks_for_the_slot_of_its_own_choice(calls):
+    x = values(4, dtype=torch.float64)
+    plain = pto.aten.enable(only=["exp"])
+
+    def without_a_slot():
+        with plain:
+            torch.exp(x)
+
+    with pto.aten.enable(only=["exp"], slot=0):
+        one = threading.Thread(target=without_a_slot)
+        one.start(), one.join()
+        torch.exp(x)
+    assert calls == [("exp", False), ("exp", True)]
+
+
 def test_two_threads_install_a_front_once(monkeypatch):
     seen = []
 
@@ -145,7 +160,7 @@ def test_two_threads_install_a_front_once(monkeypatch):
             seen.append(full)
             time.sleep(0.05)
 
-        def process(self, names):
+        def process(self, names, slot):
             pass
 
     monkeypatch.setattr(enabling, "_fronts", Slow())
@@ -187,7 +202,7 @@ def test_a_with_is_a_choice_of_its_thread_and_a_call_one_of_the_process(calls):
 def test_threads_of_pytorch_take_the_choice_of_the_thread_that_asks_them():
     seen = []
 
-    def refuses(index, values):
+    def refuses(index, slot, values):
         seen.append((enabling._records[index].full_name, threading.get_ident()))
         return NotImplemented, None
 
@@ -246,7 +261,7 @@ def test_leaving_in_another_thread_is_refused():
 
 
 def test_an_error_of_a_row_is_the_callers(monkeypatch):
-    def fails(index, values):
+    def fails(index, slot, values):
         raise pto.errors.InvalidValue("a row failed", "it was told to", "tell it nothing")
 
     enabling._loaded()
@@ -264,9 +279,9 @@ def asked():
     """The full names of calls for which Python was asked, while plans are kept."""
     seen, run = [], enabling._run
 
-    def record(index, values):
+    def record(index, slot, values):
         seen.append(enabling._records[index].full_name)
-        return run(index, values)
+        return run(index, slot, values)
 
     enabling._loaded()
     enabling._fronts._part.pto_aten_front_runner(direct.aten_runner(record))
@@ -324,7 +339,7 @@ def test_what_writes_its_arguments_asks_once_too(asked):
     assert asked.count("add_.Tensor") == 1 and asked.count("add.out") == 1
 
 
-@pytest.mark.parametrize("change", ["an implementation", "a setting", "a slot"])
+@pytest.mark.parametrize("change", ["an implementation", "a setting"])
 def test_plans_end_with_what_they_were_made_for(asked, change):
     x = values(5)
     with pto.aten.enable(slot=0):
@@ -337,10 +352,8 @@ def test_plans_end_with_what_they_were_made_for(asked, change):
             )
             implement("exp", marked)
             withdraw("exp", 3)
-        elif change == "a setting":
-            pto.config.measured = pto.config.measured
         else:
-            pto.aten.enable(only=["exp"], slot=0).off()
+            pto.config.measured = pto.config.measured
         torch.exp(x)
         assert asked == ["exp"]
 

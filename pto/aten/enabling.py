@@ -26,7 +26,6 @@ from pto.locks import Lock
 
 _fronts: Fronts | None = None
 _records: list[Record] = []  # of each front
-_slots: dict[str, int] = {}  # by full name, of names that the last enable() asked for a slot
 _failed: dict[str, str] = {}  # why a front could not be put there
 _installed: set[str] = set()
 _process: list["Enabled"] = []  # those on for the process, the last one counts
@@ -36,23 +35,24 @@ _lock = Lock()  # of all of these
 class Enabled:
     """The overloads that enable() turned on; `names` are their full names.
 
-    As a context manager it holds for the thread that enters it. Leaving raises Failure on another
-    thread, or before something that began inside it has ended.
+    `slot` is what their calls ask for. As a context manager it holds for the thread that enters it.
+    Leaving raises Failure on another thread, or before something that began inside it has ended.
     """
 
-    def __init__(self, names: Sequence[str]):
-        self.names = tuple(names)
+    def __init__(self, names: Sequence[str], slot: int | None):
+        self.names, self.slot = tuple(names), slot
 
     def off(self) -> None:
         """Turns it off for the process, where it is on."""
         with _lock:
             if self in _process:
                 _process.remove(self)
-                _loaded().process(_process[-1].names if _process else None)
+                last = _process[-1] if _process else Enabled((), None)
+                _loaded().process(last.names or None, last.slot)
 
     def __enter__(self) -> "Enabled":
         self.off()
-        _loaded().enter(self.names)
+        _loaded().enter(self.names, self.slot)
         return self
 
     def __exit__(
@@ -85,22 +85,10 @@ def enable(
         _check(name, fronts.names, slot)
     ready = [full for full in ready if not any(_means(name, full) for name in unwanted)]
     with _lock:
-        made = Enabled([full for full in ready if _install(full, only is not None)])
-        if slot is not None or not _slots.keys().isdisjoint(made.names):
-            _ask_for(made.names, slot)
+        made = Enabled([full for full in ready if _install(full, only is not None)], slot)
         _process.append(made)
-        fronts.process(made.names)
+        fronts.process(made.names, slot)
     return made
-
-
-def _ask_for(names: Sequence[str], slot: int | None) -> None:
-    """Lets later calls of these names ask for a slot, or for none."""
-    for name in names:
-        if slot is None:
-            _slots.pop(name, None)
-        else:
-            _slots[name] = slot
-    _loaded().forget()
 
 
 def _loaded() -> Fronts:
@@ -154,16 +142,19 @@ def _install(full_name: str, is_named: bool) -> bool:
     return full_name in _installed
 
 
-def _run(index: int, values: tuple) -> tuple[Any, Any]:
+def _run(index: int, slot: int | None, values: tuple) -> tuple[Any, Any]:
     """The result of a call of PyTorch's dispatcher, and how later calls like it run.
 
     NotImplemented as the result leaves the call to PyTorch's kernel. Later calls follow a CallPlan;
     NotImplemented leaves them to the kernel, None asks again.
     """
     record = _records[index]
-    given = zip(record.arguments, values, strict=True)
-    bound = Bound(record, {a.name: v for a, v in given if not _is_default(a, v)}, 0)
-    slot = _slots.get(record.full_name)
+    given = {}
+    for argument, value in zip(record.arguments, values, strict=True):
+        if not _is_default(argument, value):
+            is_name = argument.type == "ScalarType"
+            given[argument.name] = library().convert(argument.type, value)[1] if is_name else value
+    bound = Bound(record, given, 0)
     for one in ours(record.full_name):
         is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
         if is_asked and library().fit(record, bound.values):

@@ -88,12 +88,15 @@ class Fronts(Protocol):
         """Lets the next calls ask again which implementation runs them."""
         ...
 
-    def process(self, names: Collection[str] | None) -> None:
-        """Turns these on for the process, and all others off."""
+    def process(self, names: Collection[str] | None, slot: int | None = None) -> None:
+        """Turns these on for the process, and all others off.
+
+        Their calls ask for `slot`; None: for what takes calls by itself.
+        """
         ...
 
-    def enter(self, names: Collection[str]) -> None:
-        """Turns these on, and all others off, for the thread and its threads for gradients."""
+    def enter(self, names: Collection[str], slot: int | None = None) -> None:
+        """Does so for the thread and its threads for gradients."""
         ...
 
     def leave(self) -> None:
@@ -157,8 +160,8 @@ class Library(Protocol):
         """PyTorch's refusal of a call as an error of ours of the same built-in class."""
         ...
 
-    def fronts(self, run: Callable[[int, tuple], Any]) -> Fronts:
-        """The fronts, which call run(index of the front, arguments in the schema's order).
+    def fronts(self, run: Callable[[int, int | None, tuple], Any]) -> Fronts:
+        """The fronts, which call run(index of the front, slot, arguments in the schema's order).
 
         run() returns the result and how later calls like it run, see enabling.py. Raises Failure
         where the fronts are not built.

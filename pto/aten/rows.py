@@ -15,7 +15,8 @@ It leaves other calls to ATen, with a reason. Thread safety: any thread may ask 
 import inspect
 import linecache
 import math
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -234,23 +235,18 @@ class Row:
         """
         if not self._order(bound).is_plain:
             return None
-        arrays = [v for v in bound.values.values() if library().dense_type(v) is not None]
-        if len({id(one) for one in arrays}) < len(arrays):
-            return None  # an argument that is also another one
         outputs = {name: bound.values[name] for name in _outputs(bound.record)}
         given = {**self._arguments(bound), **outputs}
+        names = [a.name for a in bound.record.arguments]
         places = []
-        for value in given.values():
-            members = value if isinstance(value, tuple | list) else (value,)
-            if all(library().dense_type(one) is None for one in members):
+        for name, value in given.items():
+            at = [n for n, one in bound.values.items() if _are_same(one, value)]
+            if not _holds_arrays(value):
                 places.append(-1)
-                continue
-            at = [
-                i for i, a in enumerate(bound.record.arguments) if bound.values.get(a.name) is value
-            ]
-            if len(at) != 1:
+            elif name in at or len(at) == 1:
+                places.append(names.index(name if name in at else at[0]))
+            else:
                 return None
-            places += at
         constants = tuple(
             None if at >= 0 else v for at, v in zip(places, given.values(), strict=True)
         )
@@ -269,8 +265,7 @@ class Row:
 
         def in_place(**given: Any) -> Any:
             me = given["self"]
-            for name in inputs:
-                other = given[name]
+            for other in _flat(given[name] for name in inputs):
                 if other is not me and _meet(me, other) and not library().is_same(me, other):
                     return NotImplemented
             self.in_place_program(**given)
@@ -278,12 +273,12 @@ class Row:
 
         def into_outputs(**given: Any) -> Any:
             places = tuple(given.pop(name) for name in outputs)
-            read = [given[name] for name in inputs]
+            read = _flat(given[name] for name in inputs)
             if any(_meet(place, other) for i, place in enumerate(places)
                    for other in (*read, *places[:i])):  # fmt: skip
                 return NotImplemented
             self.program(**given, out=places[0] if len(places) == 1 else places)
-            return places[0]
+            return places
 
         return into_outputs if outputs else in_place
 
@@ -311,6 +306,21 @@ def rounded(formula: Callable[..., Any], *values: Any) -> Any:
     several = made if isinstance(made, tuple) else (made,)
     kept = tuple(cast(one, narrow[0]) if one.dtype is f32 else one for one in several)
     return kept if isinstance(made, tuple) else kept[0]
+
+
+def _flat(values: Iterable[Any]) -> list[Any]:
+    """The values, and those of lists among them."""
+    return [one for v in values for one in (v if isinstance(v, list | tuple) else (v,))]
+
+
+def _holds_arrays(value: Any) -> bool:
+    return any(library().dense_type(one) is not None for one in _flat([value]))
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether two values are one array, or lists of the same ones."""
+    first, second = _flat([one]), _flat([other])
+    return len(first) == len(second) and all(map(operator.is_, first, second))
 
 
 def _meet(one: Any, other: Any) -> bool:

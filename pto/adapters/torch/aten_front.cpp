@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a row of ours for a front (aten/fronts.hpp): hands its arguments to Python.
 //
-//     address = pto_torch_aten_runner(run, is_plain)   // run(index, arguments) -> (result, plan)
+//     address = pto_torch_aten_runner(run, is_plain)   // run(index, slot, arguments)
 //
-// `result` is a tensor, or NotImplemented where the row refuses. `plan` says how later calls with
-// arguments of the same types, sizes and numbers run: (program, names, places, constants) calls
-// program(name=argument at this place, or the constant where the place is -1); NotImplemented
+// run() returns (result, plan); slot is None for a call that asks for none. `result` is a tensor, a
+// tuple of tensors, or NotImplemented where the row refuses. `plan` says how later calls of that
+// slot with arguments of the same types, sizes and numbers run: (program, names, places, constants)
+// calls program(name=argument at this place, or the constant where the place is -1); NotImplemented
 // refuses them; None asks `run` again.
 //
 // No gradient is recorded meanwhile: PyTorch has recorded its own above.
@@ -24,14 +25,13 @@
 #include <string>
 #include <utility>
 
+#include "pto/adapters/torch/aten/fronts.hpp"
 #include "pto/adapters/torch/call_key.hpp"
 #include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/bindings/python_lock.hpp"
 
 namespace pto::torch_adapter::aten_fronts {
 namespace {
-
-using torch::jit::Stack;
 
 PyObject* run_in_python = nullptr;
 int (*are_plain)() = nullptr;  // whether no mode of PyTorch does more with a call than run it
@@ -71,7 +71,7 @@ bool add_members(const c10::IValue& list, CallKey& key) {
   const auto items = list.toListRef();
   key.insert(key.end(), {'l', static_cast<int64_t>(items.size())});
   for (const c10::IValue& item : items)
-    if (item.isTensor() || !add(item, key)) return false;
+    if (!add(item, key)) return false;
   return true;
 }
 
@@ -126,6 +126,8 @@ PyObject* run_planned(PyObject* plan, const Stack& stack) {
     const long place = PyLong_AsLong(PyTuple_GET_ITEM(places, i));
     held.emplace_back(place < 0 ? Py_NewRef(PyTuple_GET_ITEM(constants, i))
                                 : object_of(stack[static_cast<size_t>(place)]));
+    // A compiled program takes a list of tensors as a tuple, as what it is compiled for.
+    if (PyList_Check(held.back().get())) held.back() = PyList_AsTuple(held.back().get());
     values.push_back(held.back().get());
   }
   return PyObject_Vectorcall(PyTuple_GET_ITEM(plan, 0), values.data(), 0, names);
@@ -133,12 +135,13 @@ PyObject* run_planned(PyObject* plan, const Stack& stack) {
 
 // Asks Python for a call, and keeps the plan for those like it where there is a key. Null: Python's
 // error.
-PyObject* run_unknown(int32_t index, const Stack& stack, CallKey* key) {
+PyObject* run_unknown(int32_t index, Wish wish, const Stack& stack, CallKey* key) {
   const int64_t before = forgotten;
   THPObjectPtr values(PyTuple_New(static_cast<Py_ssize_t>(stack.size())));
   for (size_t i = 0; i < stack.size(); ++i)
     PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), object_of(stack[i]));
-  THPObjectPtr pair(PyObject_CallFunction(run_in_python, "iO", index, values.get()));
+  PyObject* const slot = wish == kAnySlot ? Py_NewRef(Py_None) : PyLong_FromLong(wish - kFirstSlot);
+  THPObjectPtr pair(PyObject_CallFunction(run_in_python, "iNO", index, slot, values.get()));
   if (!pair) return nullptr;
   PyObject* const plan = PyTuple_GET_ITEM(pair.get(), 1);
   if (key && plan != Py_None && before == forgotten)
@@ -146,7 +149,20 @@ PyObject* run_unknown(int32_t index, const Stack& stack, CallKey* key) {
   return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
 }
 
-bool run(int32_t index, Stack& stack) {
+// Puts what Python returned into the stack; false: it is no result.
+bool take(PyObject* made, Stack& stack) {
+  if (THPVariable_Check(made)) {
+    stack = {c10::IValue(THPVariable_Unpack(made))};
+    return true;
+  }
+  if (!PyTuple_Check(made)) return false;
+  stack.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made); ++i)
+    stack.emplace_back(THPVariable_Unpack(PyTuple_GET_ITEM(made, i)));
+  return true;
+}
+
+bool run(int32_t index, Wish wish, Stack& stack) {
   if (bindings::python_has_ended()) return false;
   const bindings::Locked locked;
   const c10::AutoGradMode without_gradients(false);
@@ -154,21 +170,19 @@ bool run(int32_t index, Stack& stack) {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   const c10::impl::ForceDispatchKeyGuard outside(
       keys.included_, keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
-  CallKey key;
+  CallKey key = {wish};
   const bool has_key = are_plain() != 0 && add_all(stack, key);
   THPObjectPtr* const plan = has_key ? plans()[index].find(key) : nullptr;
   if (plan && plan->get() == Py_NotImplemented) return false;
   THPObjectPtr held(plan ? Py_NewRef(plan->get()) : nullptr);
   THPObjectPtr made(plan ? run_planned(held.get(), stack)
-                         : run_unknown(index, stack, has_key ? &key : nullptr));
+                         : run_unknown(index, wish, stack, has_key ? &key : nullptr));
   if (!made) {
     python_error error;
     error.persist();
     throw error;
   }
-  const bool is_taken = THPVariable_Check(made.get());
-  if (is_taken) stack = {c10::IValue(THPVariable_Unpack(made.get()))};
-  return is_taken;
+  return take(made.get(), stack);
 }
 
 }  // namespace
@@ -185,5 +199,6 @@ extern "C" const void* pto_torch_aten_runner(PyObject* run, const void* is_plain
   run_in_python = Py_NewRef(run);
   are_plain = reinterpret_cast<int (*)()>(const_cast<void*>(is_plain));
   pto_torch_aten_forget();
-  return reinterpret_cast<const void*>(&pto::torch_adapter::aten_fronts::run);
+  const pto::torch_adapter::FrontRunner runner = &pto::torch_adapter::aten_fronts::run;
+  return reinterpret_cast<const void*>(runner);
 }

@@ -13,8 +13,8 @@
 namespace pto::torch_adapter {
 namespace {
 
-// Which fronts are on.
-using Choice = std::vector<uint8_t>;
+// A wish for each front.
+using Choice = std::vector<Wish>;
 
 // A thread's choice. PyTorch's threads for gradients inherit such a value.
 constexpr std::string_view kKindName = "pto.aten.enable";
@@ -61,22 +61,22 @@ const char* install(int32_t index) {
   static auto* const kept_for_ever = new std::vector<c10::RegistrationHandleRAII>;
   kept_for_ever->push_back(c10::Dispatcher::singleton().registerImpl(
       found->operator_name(), c10::DispatchKey::CPU,
-      row.make(FrontState{index, *found, kernel_of(kept)}), std::nullopt, nullptr,
+      row.make(FrontState{index, row.others, *found, kernel_of(kept)}), std::nullopt, nullptr,
       "pto.aten.enable"));
   return nullptr;
 }
 
 }  // namespace
 
-bool is_front_on(int32_t index) {
+Wish front_wish(int32_t index) {
   const Choice* choice = process_choice.load(std::memory_order_acquire);
   if (threads_with_choice.load(std::memory_order_relaxed) > 0)
     if (const auto* own = static_cast<ThreadChoice*>(c10::ThreadLocalDebugInfo::get(kKind)))
       choice = &own->on;
-  return choice && (*choice)[static_cast<size_t>(index)] && !is_running;
+  return choice && !is_running ? (*choice)[static_cast<size_t>(index)] : kOff;
 }
 
-bool run_front(int32_t index, Stack& stack) {
+bool run_front(int32_t index, Wish wish, Stack& stack) {
   const FrontRunner run = runner.load();
   if (!run) return false;
   struct Running {
@@ -84,7 +84,7 @@ bool run_front(int32_t index, Stack& stack) {
     ~Running() { is_running = false; }
   };
   const Running running;
-  return run(index, stack);
+  return run(index, wish, stack);
 }
 
 }  // namespace pto::torch_adapter
@@ -109,7 +109,7 @@ PTO_EXPORT void pto_aten_front_runner(void* runner) {
   pto::torch_adapter::runner = reinterpret_cast<pto::torch_adapter::FrontRunner>(runner);
 }
 
-// Turns fronts on for the process: a byte for each, or null for none.
+// Turns fronts on for the process: a Wish for each, or null for none.
 PTO_EXPORT void pto_aten_front_process(const uint8_t* on) {
   using namespace pto::torch_adapter;
   // A thread may be reading the last one: choices are kept.

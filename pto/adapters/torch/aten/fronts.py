@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fronts before PyTorch's kernels (fronts.cpp), by the full names of their overloads.
 
-    fronts = Fronts(run)          # run(index, arguments) -> (result, plan): see aten_front.cpp
+    fronts = Fronts(run)          # run(index, slot, arguments) -> (result, plan): aten_front.cpp
     fronts.install("exp")         # once in a process; a text: why it cannot be
     fronts.enter(["exp"])         # on for this thread, until leave()
 
@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection
 from pto.adapters import build as libraries
 from pto.adapters.torch import build, direct
 from pto.errors import Failure
+
+_ANY_SLOT, _FIRST_SLOT = 1, 2
 
 
 class Fronts:
@@ -47,11 +49,11 @@ class Fronts:
     def forget(self) -> None:
         direct.forget_fronts()
 
-    def process(self, names: Collection[str] | None) -> None:
-        self._part.pto_aten_front_process(None if names is None else self._bytes(names))
+    def process(self, names: Collection[str] | None, slot: int | None = None) -> None:
+        self._part.pto_aten_front_process(None if names is None else self._wishes(names, slot))
 
-    def enter(self, names: Collection[str]) -> None:
-        self._part.pto_aten_front_enter(self._bytes(names))
+    def enter(self, names: Collection[str], slot: int | None = None) -> None:
+        self._part.pto_aten_front_enter(self._wishes(names, slot))
 
     def leave(self) -> None:
         if self._part.pto_aten_front_leave() != 0:
@@ -61,6 +63,7 @@ class Fronts:
                 "end the inner one first, on the thread that began it",
             )
 
-    def _bytes(self, names: Collection[str]) -> ctypes.Array:
-        chosen = set(names)
-        return (ctypes.c_uint8 * len(self.names))(*(name in chosen for name in self.names))
+    def _wishes(self, names: Collection[str], slot: int | None) -> ctypes.Array:
+        """A Wish of fronts.hpp for each front."""
+        chosen, wish = set(names), _ANY_SLOT if slot is None else _FIRST_SLOT + slot
+        return (ctypes.c_uint8 * len(self.names))(*(wish * (n in chosen) for n in self.names))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from pto.aten.records import record_of
-from pto.aten.rows import forms
+from pto.aten.rows import forms, row_of
 from pto.aten.table import ROWS
 
 HEADERS = pathlib.Path(torch.__file__).parent / "include/ATen/ops"
@@ -23,11 +23,13 @@ FUNCTION = re.compile(  # struct, C++ type, name, overload, schema
     re.S,
 )
 _IN_FRONT = re.compile(
-    r"const at::Tensor &|at::Tensor &|const ::std::optional<at::Tensor> &|const at::Scalar &"
-    r"|const ::std::optional<at::Scalar> &|int64_t|bool|double|at::IntArrayRef"
-    r"|at::OptionalIntArrayRef|(::std::optional<)?c10::string_view>?"
-    r"|::std::optional<(double|int64_t|at::ScalarType)>"
+    r"const at::Tensor &|at::Tensor &|const ::std::optional<at::Tensor> &|at::TensorList"
+    r"|const at::ITensorListRef &|const at::Scalar &|const ::std::optional<at::Scalar> &|int64_t"
+    r"|c10::SymInt|bool|double|at::IntArrayRef|c10::SymIntArrayRef|at::OptionalIntArrayRef"
+    r"|(::std::optional<)?c10::string_view>?|at::ScalarType|::std::array<bool,\d>"
+    r"|::std::optional<(double|int64_t|at::ScalarType|at::MemoryFormat)>"
 )
+_OF_FRONT = re.compile(r"at::Tensor( &)?|::std::tuple<at::Tensor( &)?(,at::Tensor( &)?)+>")
 _NOT_HELD = re.compile(r"at::Storage|at::Stream|at::DeviceIndex")  # arguments that no plan holds
 
 
@@ -66,7 +68,7 @@ def functions() -> list[Function]:
 def thunks_text() -> str:
     """The table of thunks.hpp, sorted by name and overload as find_thunk() reads it."""
     rows = "".join(f"PTO_THUNK({one.struct})\n" for one in functions())
-    fronts_ = "".join(f"PTO_FRONT({one.struct})\n" for one in fronts())
+    fronts_ = "".join(f"PTO_FRONT({one.struct}, {_others(one)})\n" for one in fronts())
     return f"""// Written by generate.py for PyTorch {torch.__version__}.
 #include <ATen/core/Tensor.h>
 #include <ATen/Operators.h>
@@ -85,8 +87,8 @@ const Thunk kThunks[] = {{
 {rows}}};
 const size_t kThunkCount = sizeof kThunks / sizeof *kThunks;
 
-#define PTO_FRONT(op)                                  \\
-  {{at::_ops::op::name, at::_ops::op::overload_name,    \\
+#define PTO_FRONT(op, others)                                  \\
+  {{at::_ops::op::name, at::_ops::op::overload_name, others,    \\
    &make_front<at::_ops::op::schema>}},
 
 const FrontRow kFronts[] = {{
@@ -102,10 +104,21 @@ def fronts() -> list[Function]:
     rows = {full for one in ROWS.values() for full in forms(one)}
     found = []
     for one in functions():
-        is_taken = one.full_name in rows and one.result in ("at::Tensor", "at::Tensor &")
+        is_taken = one.full_name in rows and _OF_FRONT.fullmatch(one.result)
         if is_taken and all(map(_IN_FRONT.fullmatch, one.arguments)):
             found.append(one)
     return found
+
+
+def _others(one: Function) -> int:
+    """A bit for each argument whose tensors may have another element type than the rest."""
+    record = record_of(one.full_name)
+    found = row_of(one.full_name)
+    assert found is not None, "fronts() asked for a row"
+    written = [a.name for a in record.outputs]
+    names = {n for n, type_ in zip(written, found.results, strict=False) if type_}
+    names |= set(found.others)
+    return sum(1 << i for i, a in enumerate(record.arguments) if a.name in names)
 
 
 _KEYWORDS = frozenset(

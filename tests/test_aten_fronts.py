@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fronts of every kind of signature: lists, several results, other types, types as arguments."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+import pto.aten
+from pto.adapters.torch import direct
+from pto.adapters.torch.aten.generate import fronts
+from pto.aten import enabling
+from pto.aten.rows import forms
+from pto.aten.table import ROWS
+
+pytestmark = pytest.mark.usefixtures("aten_parts")
+
+aten = torch.ops.aten
+draws = torch.Generator().manual_seed(1)
+
+
+def drawn(*shape):
+    return torch.rand(shape, generator=draws) * 4 - 2
+
+
+def indices(*shape, high):
+    return torch.randint(0, high, shape, generator=draws)
+
+
+X, Y, ROW, BIAS = drawn(6, 8), drawn(6, 8), drawn(8), drawn(8)
+PLACES = indices(6, 8, high=8)
+NORMED = aten.native_layer_norm(X, [8], ROW, BIAS, 1e-5)
+# A call for each kind of argument and result; each is made with the tensors of `given`, which may
+# be others of the same sizes.
+CALLS = {
+    "native_layer_norm": lambda x, y: aten.native_layer_norm(x, [8], ROW, BIAS, 1e-5),
+    "native_layer_norm.out": lambda x, y: aten.native_layer_norm.out(
+        x, [8], None, ROW, 1e-5, out0=torch.empty_like(x), out1=torch.empty(6, 1),
+        out2=torch.empty(6, 1)),
+    "native_layer_norm_backward": lambda x, y: aten.native_layer_norm_backward(
+        x, y, [8], *NORMED[1:], ROW, BIAS, [True] * 3),
+    "native_group_norm": lambda x, y: aten.native_group_norm(
+        x.view(3, 4, 4), None, None, 3, 4, 4, 2, 1e-5),
+    "mul.Tensor": lambda x, y: torch.mul(x, x),
+    "mul_.Tensor": lambda x, y: (z := x.clone()).mul_(z),
+    "max.dim": lambda x, y: torch.max(x, -1),
+    "max.dim_max": lambda x, y: torch.max(
+        x, 1, out=(torch.empty(6), torch.empty(6, dtype=torch.int64))),
+    "aminmax": lambda x, y: torch.aminmax(x, dim=1),
+    "var_mean.correction": lambda x, y: torch.var_mean(x, dim=-1, correction=0),
+    "topk": lambda x, y: torch.topk(x, 3),
+    "topk.values": lambda x, y: torch.topk(
+        x, 3, out=(torch.empty(6, 3), torch.empty(6, 3, dtype=torch.int64))),
+    "cat": lambda x, y: torch.cat([x, y, x], 1),
+    "cat.out": lambda x, y: torch.cat([x, y], out=torch.empty(12, 8)),
+    "where.self": lambda x, y: torch.where(PLACES > 3, x, y),
+    "gather": lambda x, y: torch.gather(x, 1, PLACES),
+    "index_select": lambda x, y: torch.index_select(x, 0, PLACES[0] % 6),
+    "embedding": lambda x, y: aten.embedding(x, PLACES[0] % 6),
+    "masked_fill.Scalar": lambda x, y: x.masked_fill(PLACES > 3, -1.5),
+    "lt.Tensor": lambda x, y: torch.lt(x, y),
+    "lt.Tensor_out": lambda x, y: torch.lt(x, y, out=torch.empty(6, 8, dtype=torch.bool)),
+    "_softmax_backward_data": lambda x, y: aten._softmax_backward_data(x, y, 1, torch.float32),
+    "tril": lambda x, y: torch.tril(x, -1),
+    "clone": lambda x, y: torch.clone(x, memory_format=torch.preserve_format),
+    "constant_pad_nd": lambda x, y: aten.constant_pad_nd(x, [1, 2], 0.5),
+    "reflection_pad1d": lambda x, y: aten.reflection_pad1d(x, [2, 1]),
+}  # fmt: skip
+
+
+@pytest.fixture
+def asked():
+    """How often Python was asked for a call of each overload, and what it left to the kernel."""
+    counts, refused, run = Counter(), [], enabling._run
+
+    def record(index, slot, values):
+        name = enabling._records[index].full_name
+        made, plan = run(index, slot, values)
+        counts[name] += 1
+        if made is NotImplemented:
+            refused.append(name)
+        return made, plan
+
+    enabling._loaded()
+    part = enabling._fronts._part
+    part.pto_aten_front_runner(direct.aten_runner(record))
+    yield counts, refused
+    part.pto_aten_front_runner(direct.aten_runner(enabling._run))
+
+
+def same(found, wanted):
+    for a, b in zip(*([t] if isinstance(t, torch.Tensor) else t for t in (found, wanted)),
+                    strict=True):  # fmt: skip
+        assert a.dtype == b.dtype and a.stride() == b.stride()
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_row_takes_the_call_and_keeps_its_plan(name, asked):
+    counts, refused = asked
+    for x, y in ((X, Y), (Y, X), (X * 2, Y)):
+        wanted = CALLS[name](x, y)
+        with pto.aten.enable(slot=0):
+            found = CALLS[name](x, y)
+        same(found, wanted)
+    assert name not in refused and counts[name] == 1, (counts, refused)
+
+
+def test_what_no_row_takes_is_pytorchs(asked):
+    _, refused = asked
+    broken = [
+        lambda: aten.native_layer_norm_backward(X, Y, [8], *NORMED[1:], ROW, BIAS, [True] * 2),
+        lambda: torch.cat([X, Y.double()[:, :3]], 0),
+        lambda: torch.cat([], 0),
+        lambda: torch.gather(X, 1, PLACES.to(torch.int16)),
+        lambda: torch.topk(X, 9),
+    ]
+    outside = PLACES + 4  # which the rows find too
+    broken += [
+        lambda: torch.gather(X, 1, outside),
+        lambda: torch.index_select(X, 0, outside[0]),
+        lambda: aten.embedding(X, outside[0]),
+        lambda: X.clone().scatter_(1, outside, Y),
+    ]
+    for call in broken:
+        with pytest.raises((RuntimeError, ValueError, IndexError)) as wanted:
+            call()
+        with pto.aten.enable(slot=0), pytest.raises(wanted.type) as found:
+            call()
+        assert type(found.value) is wanted.type and str(found.value) == str(wanted.value)
+    left = [
+        lambda: torch.cat([X, Y.double()], 1),
+        lambda: torch.cat([X, Y.T.contiguous().T]),
+        lambda: aten._softmax_backward_data(X.bfloat16(), Y.bfloat16(), 1, torch.bfloat16).float(),
+        lambda: aten.native_layer_norm_backward(
+            X, Y, [8], *NORMED[1:], ROW, BIAS, [True, False, True]
+        ),
+        lambda: torch.clone(drawn(2, 3, 4, 5), memory_format=torch.channels_last).stride(),
+    ]
+    for call in left:
+        wanted = call()
+        with pto.aten.enable(slot=0):
+            found = call()
+        for a, b in zip(found, wanted, strict=True):
+            assert (a is None) == (b is None)
+            if isinstance(a, torch.Tensor):
+                assert a.dtype == b.dtype and a.stride() == b.stride()
+                torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
+    assert "native_layer_norm_backward" in refused
+
+
+def test_outputs_that_meet_what_is_read_are_pytorchs():
+    buffer = drawn(24, 8)
+    with pto.aten.enable(slot=0):
+        for _ in range(2):  # the second call has a plan
+            torch.cat([X, Y], out=torch.empty(12, 8))
+            wanted = torch.cat([buffer[:6].clone(), buffer[6:12].clone()])
+            with pytest.raises(RuntimeError, match="unsupported operation|overlap"):
+                torch.cat([buffer[:6], buffer[6:12]], out=buffer[3:15])
+            assert torch.equal(torch.cat([buffer[:6], buffer[6:12]]), wanted)
+
+
+def test_every_form_of_a_row_has_a_front():
+    """But for those with an argument that no front passes on."""
+    lacking = {full for one in ROWS.values() for full in forms(one)}
+    lacking -= {one.full_name for one in fronts()}
+    assert lacking == set()
