@@ -465,6 +465,10 @@ class Callable:
         """(tensors, constants, numbers): for each parameter (dtype, shape, stride class) or None,
         its value, and whether that is a number of the call."""
 
+    def bound_call(self, /, *args: Any, **kwargs: Any) -> object | None:
+        """The call to be made again on other memory, a capsule of abi/bound_call.h; None where a
+        call is more than one run of a program."""
+
     def forget_kernels(self) -> None:
         """The next calls compile anew; calls in progress keep their kernels."""
 

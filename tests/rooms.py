@@ -41,12 +41,12 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 860,
-    "adapters": 16320,
-    "aten": 3290,
+    "abi": 880,
+    "adapters": 16430,
+    "aten": 3320,
     "base": 1573,
     "bench": 1224,
-    "bindings": 5388,
+    "bindings": 5545,
     "cmake": 90,
     "codegen": 3605,
     "compat": 3955,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fronts of every kind of signature: lists, several results, other types, types as arguments."""
 
+import threading
 from collections import Counter
 
 import pytest
@@ -10,7 +11,7 @@ import pto.aten
 from pto.adapters.torch import direct
 from pto.adapters.torch.aten.generate import fronts
 from pto.aten import enabling
-from pto.aten.rows import forms
+from pto.aten.rows import forms, row_of
 from pto.aten.table import ROWS
 
 pytestmark = pytest.mark.usefixtures("aten_parts")
@@ -70,13 +71,14 @@ CALLS = {
 
 @pytest.fixture
 def asked():
-    """How often Python was asked for a call of each overload, and what it left to the kernel."""
-    counts, refused, run = Counter(), [], enabling._run
+    """How often Python was asked for each overload, what it left to the kernel, and the plans."""
+    counts, refused, plans, run = Counter(), [], {}, enabling._run
 
     def record(index, slot, values):
         name = enabling._records[index].full_name
         made, plan = run(index, slot, values)
         counts[name] += 1
+        plans[name] = plan
         if made is NotImplemented:
             refused.append(name)
         return made, plan
@@ -84,7 +86,7 @@ def asked():
     enabling._loaded()
     part = enabling._fronts._part
     part.pto_aten_front_runner(direct.aten_runner(record))
-    yield counts, refused
+    yield counts, refused, plans
     part.pto_aten_front_runner(direct.aten_runner(enabling._run))
 
 
@@ -97,7 +99,7 @@ def same(found, wanted):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_row_takes_the_call_and_keeps_its_plan(name, asked):
-    counts, refused = asked
+    counts, refused, _ = asked
     for x, y in ((X, Y), (Y, X), (X * 2, Y)):
         wanted = CALLS[name](x, y)
         with pto.aten.enable(slot=0):
@@ -106,8 +108,66 @@ def test_a_row_takes_the_call_and_keeps_its_plan(name, asked):
     assert name not in refused and counts[name] == 1, (counts, refused)
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_a_later_call_needs_no_python_where_the_row_is_compiled(name, asked):
+    _, _, plans = asked
+    with pto.aten.enable(slot=0, only=[name]):
+        CALLS[name](X, Y)
+    assert (type(plans[name][0]).__name__ == "PyCapsule") == row_of(name).is_compiled
+
+
+def test_threads_run_one_plan_at_once():
+    given = [drawn(64, 64) for _ in range(4)]
+    wanted = [(torch.exp(x), *torch.max(x, -1)) for x in given]
+    wrong = []
+
+    def run(x, exact):
+        with pto.aten.enable(slot=0):
+            for _ in range(200):
+                found = (torch.exp(x), *torch.max(x, -1))
+                for a, b in zip(found, exact, strict=True):
+                    if not torch.allclose(a, b, rtol=1e-6):
+                        wrong.append(a)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(given, wanted, strict=True)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
+
+
+def test_a_result_is_a_tensor_like_any_other():
+    with pto.aten.enable(slot=0):
+        for _ in range(2):  # the second call has a plan
+            made = torch.exp(X)
+            with torch.inference_mode():
+                assert torch.exp(X).is_inference()
+    pto.config.measured = pto.config.measured  # which drops the plans
+    assert not made.is_inference() and not made.requires_grad and made.is_contiguous()
+    assert made.untyped_storage().nbytes() == made.nbytes
+    kept = made.clone()
+    grown = made.resize_(40, 8)
+    assert torch.equal(grown[:6], kept)
+    made = made[:2].requires_grad_()
+    (gradient,) = torch.autograd.grad((made * 2).sum(), made)
+    assert torch.equal(gradient, torch.full((2, 8), 2.0))
+    for empty in (X[:0], X[:, :0]):
+        with pto.aten.enable(slot=0):
+            for _ in range(2):
+                assert torch.exp(empty).shape == empty.shape
+
+
+def test_memory_of_results_is_used_again():
+    x = drawn(256, 1024)
+    with pto.aten.enable(slot=0):
+        places = {torch.exp(x).data_ptr() for _ in range(50)}
+        held = [torch.exp(x) for _ in range(3)]
+    assert len(places) <= 3 and len({one.data_ptr() for one in held}) == 3
+
+
 def test_what_no_row_takes_is_pytorchs(asked):
-    _, refused = asked
+    _, refused, _ = asked
     broken = [
         lambda: aten.native_layer_norm_backward(X, Y, [8], *NORMED[1:], ROW, BIAS, [True] * 2),
         lambda: torch.cat([X, Y.double()[:, :3]], 0),

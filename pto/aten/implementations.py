@@ -24,7 +24,11 @@ ATEN = 8
 
 # (program, names, places, constants): program(name=value), each value the call's argument at its
 # place, or the constant where the place is -1.
-CallPlan = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...], tuple[Any, ...]]
+ProgramPlan = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...], tuple[Any, ...]]
+# (bound call, inputs, outputs): what Callable.bound_call() returned runs on the arguments at the
+# places of `inputs`, and writes into those at the places of `outputs`, or into new results (None).
+BoundPlan = tuple[object, tuple[int, ...], tuple[int, ...] | None]
+CallPlan = ProgramPlan | BoundPlan
 
 
 @dataclass(frozen=True, slots=True)

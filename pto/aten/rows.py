@@ -15,17 +15,17 @@ It leaves other calls to ATen, with a reason. Thread safety: any thread may ask 
 import inspect
 import linecache
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pto import _core
 from pto.aten.binding import Bound
-from pto.aten.implementations import CallPlan, Implementation, implement
+from pto.aten.implementations import Implementation, implement
 from pto.aten.orders import Order, is_pointwise
 from pto.aten.records import Record, arrays_in, library
+from pto.aten.row_plans import outputs_of, plan
 from pto.aten.wins import may_win, why_not
 from pto.language.dtypes import dtype, f32
 from pto.language.jit import jit
@@ -124,7 +124,7 @@ class Row:
 
     def refuses(self, bound: Bound) -> str | None:
         """Why the row does not take a call; None: it takes it."""
-        outputs = _outputs(bound.record)
+        outputs = outputs_of(bound.record)
         inputs = {n: v for n, v in bound.values.items() if n not in outputs}
         known = self.parameters if self.given is None else inputs
         for name, value in inputs.items():
@@ -136,11 +136,12 @@ class Row:
             or self._refuses_numbers(bound.record, inputs, kind)
             or (self.unless and self.unless(inputs))
             or self._refuses_places(bound, outputs, inputs, kind)
-            or self._order(bound).refuses()
+            or self.order(bound).refuses()
         )
 
-    def _order(self, bound: Bound) -> Order:
-        outputs = _outputs(bound.record)
+    def order(self, bound: Bound) -> Order:
+        """How the results of a call lie in memory."""
+        outputs = outputs_of(bound.record)
         written = "self" if bound.record.name.endswith("_") else outputs[0] if outputs else ""
         return Order(bound, self.is_pointwise, bound.values.get(written))
 
@@ -219,73 +220,18 @@ class Row:
             return "what it writes has another size than the result"
         return None
 
-    def _arguments(self, bound: Bound) -> dict[str, Any]:
-        """The formula's arguments, made from those of a call."""
+    def formula_arguments(self, bound: Bound) -> dict[str, Any]:
+        """The formula's arguments by name, made from those of a call."""
         values = bound.values if self.given is None else self.given(bound.values)
         given = {n: values[n] for n in self.parameters if n in values and n != "out"}
         if self.is_compiled:
             given = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
         return given
 
-    def plan(self, bound: Bound) -> CallPlan | None:
-        """How later calls of the same types, sizes and numbers run.
-
-        None where the order in memory counts, or where the formula takes tensors that are no
-        arguments: such calls ask again.
-        """
-        if not self._order(bound).is_plain:
-            return None
-        outputs = {name: bound.values[name] for name in _outputs(bound.record)}
-        given = {**self._arguments(bound), **outputs}
-        names = [a.name for a in bound.record.arguments]
-        places = []
-        for name, value in given.items():
-            at = [n for n, one in bound.values.items() if _are_same(one, value)]
-            if not _holds_arrays(value):
-                places.append(-1)
-            elif name in at or len(at) == 1:
-                places.append(names.index(name if name in at else at[0]))
-            else:
-                return None
-        constants = tuple(
-            None if at >= 0 else v for at, v in zip(places, given.values(), strict=True)
-        )
-        program = self.program
-        if not bound.record.is_functional:
-            both = zip(given, places, strict=True)
-            inputs = [name for name, at in both if at >= 0 and name not in outputs]
-            program = self._writing(tuple(outputs), inputs)
-        return program, tuple(given), tuple(places), constants
-
-    def _writing(self, outputs: tuple[str, ...], inputs: Sequence[str]) -> Callable[..., Any]:
-        """The program of a plan that writes these outputs, or `self` where there is none.
-
-        It leaves a call to ATen, by NotImplemented, where tensors of this call share memory.
-        """
-
-        def in_place(**given: Any) -> Any:
-            me = given["self"]
-            for other in _flat(given[name] for name in inputs):
-                if other is not me and _meet(me, other) and not library().is_same(me, other):
-                    return NotImplemented
-            self.in_place_program(**given)
-            return me
-
-        def into_outputs(**given: Any) -> Any:
-            places = tuple(given.pop(name) for name in outputs)
-            read = _flat(given[name] for name in inputs)
-            if any(_meet(place, other) for i, place in enumerate(places)
-                   for other in (*read, *places[:i])):  # fmt: skip
-                return NotImplemented
-            self.program(**given, out=places[0] if len(places) == 1 else places)
-            return places
-
-        return into_outputs if outputs else in_place
-
     def run(self, bound: Bound, like: Any) -> Any:
         """Runs the program, which writes into the outputs, into `self`, or into new arrays."""
-        outputs = [bound.values[name] for name in _outputs(bound.record)]
-        lies, given = self._order(bound), self._arguments(bound)
+        outputs = [bound.values[name] for name in outputs_of(bound.record)]
+        lies, given = self.order(bound), self.formula_arguments(bound)
         given = given if lies.is_plain else lies.taken(given)
         if bound.record.name.endswith("_"):
             self.in_place_program(**given)
@@ -306,31 +252,6 @@ def rounded(formula: Callable[..., Any], *values: Any) -> Any:
     several = made if isinstance(made, tuple) else (made,)
     kept = tuple(cast(one, narrow[0]) if one.dtype is f32 else one for one in several)
     return kept if isinstance(made, tuple) else kept[0]
-
-
-def _flat(values: Iterable[Any]) -> list[Any]:
-    """The values, and those of lists among them."""
-    return [one for v in values for one in (v if isinstance(v, list | tuple) else (v,))]
-
-
-def _holds_arrays(value: Any) -> bool:
-    return any(library().dense_type(one) is not None for one in _flat([value]))
-
-
-def _are_same(one: Any, other: Any) -> bool:
-    """Whether two values are one array, or lists of the same ones."""
-    first, second = _flat([one]), _flat([other])
-    return len(first) == len(second) and all(map(operator.is_, first, second))
-
-
-def _meet(one: Any, other: Any) -> bool:
-    """Whether two of PyTorch's tensors, which lie row by row, share memory."""
-    first, second = one.data_ptr(), other.data_ptr()
-    return first < second + other.nbytes and second < first + one.nbytes
-
-
-def _outputs(record: Record) -> list[str]:
-    return [argument.name for argument in record.outputs]
 
 
 ROWS: dict[str, Row] = {}
@@ -377,5 +298,5 @@ def install(rows: Mapping[str, Row]) -> None:
             _row_of[full] = one
             measured = one.base or one.overload
             ours = Implementation(SLOT, "tile", "cpu", one.refuses, one.run, why_not(measured),
-                                  may_win(measured), one.plan)  # fmt: skip
+                                  may_win(measured), partial(plan, one))  # fmt: skip
             implement(full, ours)

@@ -102,6 +102,10 @@ PyObject* describe(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
   return translated([&] { return binder_of(self).describe({args, count, keywords}); });
 }
 
+PyObject* bound_call(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  return translated([&] { return binder_of(self).bound_call({args, count, keywords}); });
+}
+
 PyObject* forget_kernels(PyObject* self, PyObject*) {
   return translated([&] {
     binder_of(self).forget_kernels();
@@ -174,6 +178,8 @@ PyMethodDef kMethods[] = {
      METH_FASTCALL | METH_KEYWORDS,
      "(tensors, constants, numbers): for each parameter (dtype, shape, stride class) or None, its "
      "value, and whether that is a number of the call."},
+    {"bound_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&bound_call)),
+     METH_FASTCALL | METH_KEYWORDS, "The call to be made again on other memory, or None."},
     {"forget_kernels", &forget_kernels, METH_NOARGS,
      "The next calls compile anew; calls in progress keep their kernels."},
     {nullptr, nullptr, 0, nullptr}};

@@ -39,6 +39,9 @@ class Binder {
     throw PythonError{};
   }
 
+  // Returns the call as a capsule of a pto_bound_call; None where it has no such form.
+  virtual PyObject* bound_call(const Passed&) { return Py_NewRef(Py_None); }
+
   // The next calls compile anew; calls in progress keep their kernels.
   virtual void forget_kernels() {}
 

@@ -375,13 +375,19 @@ Py_ssize_t JitBinder::parameter_of(int tensor, const Bound& bound) const {
   return -1;
 }
 
+// Writes the numbers of a call, and returns how many there are.
+size_t JitBinder::take_numbers(const Bound& bound, uint64_t* scalars) {
+  size_t count = 0;
+  for (Places rest = bound.is_number; rest != 0; rest &= rest - 1)
+    std::memcpy(&scalars[count++], &bound.numbers[std::countr_zero(rest)], sizeof(double));
+  return count;
+}
+
 PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const Bound& bound) {
   const Program& program = *found.entry->program;
   PyObject* const form = found.form;
   uint64_t scalars[kMaxParameters];
-  size_t scalar_count = 0;
-  for (Places rest = bound.is_number; rest != 0; rest &= rest - 1)
-    std::memcpy(&scalars[scalar_count++], &bound.numbers[std::countr_zero(rest)], sizeof(double));
+  const size_t scalar_count = take_numbers(bound, scalars);
   Staging dense(program.spec().name.c_str());
   std::array<pto_tensor_ref, PTO_MAX_TENSORS> copies;
   const auto tensors =

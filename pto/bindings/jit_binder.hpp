@@ -58,6 +58,7 @@ class JitBinder final : public Binder {
 
   PyObject* call(const Passed& passed, const char** instead) override;
   PyObject* describe(const Passed& passed) override;
+  PyObject* bound_call(const Passed& passed) override;
   void forget_kernels() override;
   int visit(visitproc visit, void* arg) const override;
 
@@ -101,6 +102,7 @@ class JitBinder final : public Binder {
   PyObject* call_here(const ArgumentReader& reader, Bound* bound);
   std::shared_ptr<const Program> specialise(const Signature& signature, const Bound& bound);
   Ref described(const Signature& signature, const Bound& bound) const;
+  static size_t take_numbers(const Bound& bound, uint64_t* scalars);
   PyObject* run(const Found& found, const ArgumentReader& reader, const Bound& bound);
   std::span<const pto_tensor_ref> copied(const Found& found, const ArgumentReader& reader,
                                          Staging* staging,

@@ -88,6 +88,10 @@ class Program(Tools):
             return None
         return finish(self.__name__, self.signature, found, args, kwargs)
 
+    def bound_call(self, /, *args: Any, **kwargs: Any) -> object | None:
+        """The call as one that can be made again without Python: see _core.Callable."""
+        return self.compiled.bound_call(*args, **kwargs)
+
     def _call_otherwise(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call with a list, or in a function that is being traced."""
         values = (*args, *kwargs.values())

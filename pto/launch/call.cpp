@@ -39,6 +39,12 @@ int64_t dense_bytes(const int64_t* sizes, int32_t rank, int item_bytes) {
        ErrorKind::Runtime);
 }
 
+// Says whether both are the same elements without gaps, in the same order.
+bool is_same(const pto_tensor_ref& a, const pto_tensor_ref& b) {
+  return a.data == b.data && a.dtype == b.dtype && is_contiguous(b.rank, b.sizes, b.strides) &&
+         std::equal(a.sizes, a.sizes + a.rank, b.sizes, b.sizes + b.rank);
+}
+
 }  // namespace
 
 int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
@@ -59,11 +65,14 @@ bool may_write_in_place(const ProgramSpec& spec, size_t output,
                         std::span<const pto_tensor_ref> inputs) {
   const auto written = static_cast<size_t>(spec.outputs[output].writes);
   const pto_tensor_ref& to = inputs[written];
+  const bool is_by_element = is_elementwise(spec);
   const bool is_free = spec.outputs[output].replaces == spec.outputs[output].writes ||
-                       !spec.inputs[written].is_read || is_elementwise(spec);
+                       !spec.inputs[written].is_read || is_by_element;
   if (!is_free || !is_contiguous(to.rank, to.sizes, to.strides)) return false;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (i != written && overlap(address_range(to), address_range(inputs[i]))) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i == written || (is_by_element && is_same(to, inputs[i]))) continue;
+    if (overlap(address_range(to), address_range(inputs[i]))) return false;
+  }
   return true;
 }
 

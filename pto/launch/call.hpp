@@ -52,7 +52,7 @@ bool is_elementwise(const ProgramSpec& spec);
 
 // Says whether the code may compute an output directly in the input whose elements it becomes
 // (TensorSpec::writes): that input has no gaps, overlaps no other, and none of its elements is read
-// after its place was written.
+// after its place was written. Elementwise code may also read it as another input, whole.
 bool may_write_in_place(const ProgramSpec& spec, size_t output,
                         std::span<const pto_tensor_ref> inputs);
 

@@ -1,30 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a row of ours for a front (aten/fronts.hpp): hands its arguments to Python.
+// Runs a row of ours for a front (aten/fronts.hpp).
 //
 //     address = pto_torch_aten_runner(run, is_plain)   // run(index, slot, arguments)
 //
-// run() returns (result, plan); slot is None for a call that asks for none. `result` is a tensor, a
-// tuple of tensors, or NotImplemented where the row refuses. `plan` says how later calls of that
-// slot with arguments of the same types, sizes and numbers run: (program, names, places, constants)
-// calls program(name=argument at this place, or the constant where the place is -1); NotImplemented
-// refuses them; None asks `run` again.
+// A call that is like none before goes to Python: run() returns (result, plan); slot is None for a
+// call that asks for none. `result` is a tensor, a tuple of tensors, or NotImplemented where the
+// row refuses. `plan` says how later calls of that slot with arguments of the same types, sizes and
+// numbers run:
+//   (bound call, places, outputs)   a call of abi/bound_call.h with the arguments at these places;
+//       its results are new, or go to the arguments at the places of `outputs`
+//   (program, names, places, constants)   program(name=the argument at this place, or the constant
+//       where the place is -1), in Python
+//   NotImplemented   the row refuses them;  None   run() is asked again.
 //
 // No gradient is recorded meanwhile: PyTorch has recorded its own above.
 // Invariant: plans are of calls that are_plain(), and of the newest runner; pto_torch_aten_forget()
-// drops them all.
-// Thread safety: any thread; it takes Python's lock, which guards the plans.
+// drops them all. What is Python's dies under Python's lock.
+// Thread safety: any thread. Plans have a lock of their own, which nobody holds who waits for
+// Python's.
+#include <ATen/DLConvertor.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
+#include <pthread.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/object_ptr.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
-#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "pto/abi/bound_call.h"
+#include "pto/abi/limits.h"
 #include "pto/adapters/torch/aten/fronts.hpp"
 #include "pto/adapters/torch/call_key.hpp"
 #include "pto/adapters/torch/plain_keys.hpp"
@@ -33,15 +50,38 @@
 namespace pto::torch_adapter::aten_fronts {
 namespace {
 
+// A plan that needs no Python.
+struct BoundPlan {
+  ~BoundPlan() { call->release(call); }
+  const pto_bound_call* call = nullptr;
+  std::vector<size_t> inputs, outputs;  // places among the arguments
+  bool makes_results = false;
+  std::vector<at::ScalarType> types;  // of the results
+};
+
+struct Plan {
+  std::shared_ptr<const BoundPlan> bound;
+  THPObjectPtr in_python;  // where there is no bound one; null: the row refuses
+};
+
 PyObject* run_in_python = nullptr;
 int (*are_plain)() = nullptr;  // whether no mode of PyTorch does more with a call than run it
 
-using Plans = std::map<int32_t, Kept<THPObjectPtr>>;  // of each front
+// The plans of each front.
+struct Plans {
+  std::mutex mutex;
+  std::unordered_map<int32_t, Kept<Plan>> of;
+  std::atomic<int64_t> forgotten{0};  // how many times all were dropped
+};
 Plans& plans() {
   static auto* const all = new Plans;  // it outlives Python
   return *all;
 }
-int64_t forgotten = 0;  // how many times all plans were dropped
+
+// A child of fork() finds the lock free.
+[[maybe_unused]] const int forks =
+    pthread_atfork([] { plans().mutex.lock(); }, [] { plans().mutex.unlock(); },
+                   [] { plans().mutex.unlock(); });
 
 PyObject* object_of(const c10::IValue& value) {
   if (value.isNone()) return Py_NewRef(Py_None);
@@ -133,19 +173,102 @@ PyObject* run_planned(PyObject* plan, const Stack& stack) {
   return PyObject_Vectorcall(PyTuple_GET_ITEM(plan, 0), values.data(), 0, names);
 }
 
+std::vector<size_t> numbers_of(PyObject* tuple) {
+  std::vector<size_t> made;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    made.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(tuple, i)));
+  return made;
+}
+
+at::ScalarType type_of(const pto_tensor& tensor) {
+  return at::toScalarType(DLDataType{tensor.type_code, tensor.type_bits, tensor.type_lanes});
+}
+
+// Reads what Python returned as a plan.
+Plan plan_of(PyObject* plan) {
+  if (plan == Py_NotImplemented) return {};
+  PyObject* const first = PyTuple_GET_ITEM(plan, 0);
+  if (!PyCapsule_IsValid(first, PTO_BOUND_CALL_NAME))
+    return {nullptr, THPObjectPtr(Py_NewRef(plan))};
+  const auto* const call =
+      static_cast<const pto_bound_call*>(PyCapsule_GetPointer(first, PTO_BOUND_CALL_NAME));
+  auto made = std::make_shared<BoundPlan>();
+  made->call = call->retain(call);
+  made->inputs = numbers_of(PyTuple_GET_ITEM(plan, 1));
+  PyObject* const outputs = PyTuple_GET_ITEM(plan, 2);
+  made->makes_results = outputs == Py_None;
+  if (!made->makes_results) made->outputs = numbers_of(outputs);
+  for (int32_t i = 0; i < call->n_outputs; ++i)
+    made->types.push_back(type_of(call->tensors[call->n_inputs + i]));
+  return {std::move(made), {}};
+}
+
+// A new tensor in memory of the call's, which it gives back when it dies.
+at::Tensor result_of(const pto_tensor& about, at::ScalarType type, void* memory,
+                     const pto_bound_call& call) {
+  const at::IntArrayRef sizes(about.sizes, static_cast<size_t>(about.rank));
+  const auto bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
+                       at::DataPtr(memory, memory, call.free, at::kCPU), c10::GetCPUAllocator(),
+                       /*resizable=*/true);
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(type));
+  made.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return made;
+}
+
+// Makes the results, and returns where their elements go.
+Stack results_of(const BoundPlan& plan, void** memory) {
+  const pto_bound_call& call = *plan.call;
+  Stack made;
+  for (int32_t i = 0; i < call.n_outputs; ++i) {
+    const pto_tensor& about = call.tensors[call.n_inputs + i];
+    memory[i] = call.allocate(static_cast<size_t>(std::max<int64_t>(about.extent_bytes, 1)));
+    TORCH_CHECK_WITH(OutOfMemoryError, memory[i], "there is no memory for ", about.extent_bytes,
+                     " bytes of a result");
+    made.emplace_back(result_of(about, plan.types[static_cast<size_t>(i)], memory[i], call));
+  }
+  return made;
+}
+
+// Makes a call as an earlier one like it was made, without Python; false: where it writes to, there
+// is something to be read.
+bool run_bound(const BoundPlan& plan, Stack& stack) {
+  std::array<void*, PTO_MAX_TENSORS> inputs;
+  std::array<void*, PTO_MAX_BUFFERS> outputs;
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    inputs[i] = const_cast<void*>(stack[plan.inputs[i]].toTensor().const_data_ptr());
+  Stack made;
+  if (plan.makes_results) {
+    made = results_of(plan, outputs.data());
+  } else {
+    for (size_t i = 0; i < plan.outputs.size(); ++i)
+      outputs[i] = stack[plan.outputs[i]].toTensor().mutable_data_ptr();
+    if (plan.call->takes(plan.call, inputs.data(), outputs.data()) == 0) return false;
+  }
+  TORCH_CHECK(plan.call->run(plan.call, inputs.data(), outputs.data()) == 0, plan.call->error());
+  if (plan.makes_results) stack = std::move(made);
+  return true;
+}
+
 // Asks Python for a call, and keeps the plan for those like it where there is a key. Null: Python's
 // error.
-PyObject* run_unknown(int32_t index, Wish wish, const Stack& stack, CallKey* key) {
-  const int64_t before = forgotten;
+PyObject* run_unknown(int32_t index, Wish wish, const Stack& stack, const CallKey* key) {
+  const int64_t before = plans().forgotten;
   THPObjectPtr values(PyTuple_New(static_cast<Py_ssize_t>(stack.size())));
   for (size_t i = 0; i < stack.size(); ++i)
     PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), object_of(stack[i]));
   PyObject* const slot = wish == kAnySlot ? Py_NewRef(Py_None) : PyLong_FromLong(wish - kFirstSlot);
   THPObjectPtr pair(PyObject_CallFunction(run_in_python, "iNO", index, slot, values.get()));
   if (!pair) return nullptr;
-  PyObject* const plan = PyTuple_GET_ITEM(pair.get(), 1);
-  if (key && plan != Py_None && before == forgotten)
-    plans()[index].keep(std::move(*key), THPObjectPtr(Py_NewRef(plan)));
+  PyObject* const given = PyTuple_GET_ITEM(pair.get(), 1);
+  if (key && given != Py_None) {
+    Plan plan = plan_of(given);
+    std::optional<Plan> dropped;  // dies without the lock: it may run Python's code
+    const std::lock_guard lock(plans().mutex);
+    if (before == plans().forgotten) dropped = plans().of[index].keep(*key, std::move(plan));
+  }
   return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
 }
 
@@ -162,21 +285,18 @@ bool take(PyObject* made, Stack& stack) {
   return true;
 }
 
-bool run(int32_t index, Wish wish, Stack& stack) {
+// Makes a call in Python, by the plan for its key (null: it has none) where there is one.
+bool run_locked(int32_t index, Wish wish, Stack& stack, const CallKey* key) {
   if (bindings::python_has_ended()) return false;
   const bindings::Locked locked;
   const c10::AutoGradMode without_gradients(false);
-  // A kernel runs below views; a program that is called from outside does not expect that.
-  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  const c10::impl::ForceDispatchKeyGuard outside(
-      keys.included_, keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
-  CallKey key = {wish};
-  const bool has_key = are_plain() != 0 && add_all(stack, key);
-  THPObjectPtr* const plan = has_key ? plans()[index].find(key) : nullptr;
-  if (plan && plan->get() == Py_NotImplemented) return false;
-  THPObjectPtr held(plan ? Py_NewRef(plan->get()) : nullptr);
-  THPObjectPtr made(plan ? run_planned(held.get(), stack)
-                         : run_unknown(index, wish, stack, has_key ? &key : nullptr));
+  THPObjectPtr plan;
+  if (key) {
+    const std::lock_guard lock(plans().mutex);
+    const Plan* const found = plans().of[index].find(*key);
+    if (found && found->in_python) plan = Py_NewRef(found->in_python.get());
+  }
+  THPObjectPtr made(plan ? run_planned(plan.get(), stack) : run_unknown(index, wish, stack, key));
   if (!made) {
     python_error error;
     error.persist();
@@ -185,13 +305,35 @@ bool run(int32_t index, Wish wish, Stack& stack) {
   return take(made.get(), stack);
 }
 
+bool run(int32_t index, Wish wish, Stack& stack) {
+  // A kernel runs below views; a program that is called from outside does not expect that.
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  const c10::impl::ForceDispatchKeyGuard outside(
+      keys.included_, keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
+  static thread_local CallKey key;
+  key = {wish};
+  const bool has_key = are_plain() != 0 && add_all(stack, key);
+  if (has_key) {
+    std::unique_lock lock(plans().mutex);
+    if (const Plan* const plan = plans().of[index].find(key)) {
+      const std::shared_ptr<const BoundPlan> bound = plan->bound;
+      if (!bound && !plan->in_python) return false;
+      lock.unlock();
+      if (bound) return run_bound(*bound, stack);
+    }
+  }
+  return run_locked(index, wish, stack, has_key ? &key : nullptr);
+}
+
 }  // namespace
 }  // namespace pto::torch_adapter::aten_fronts
 
 extern "C" void pto_torch_aten_forget() {
   using namespace pto::torch_adapter::aten_fronts;
-  ++forgotten;
-  const auto dropped = std::exchange(plans(), {});  // a program that dies may run Python's code
+  std::unordered_map<int32_t, pto::torch_adapter::Kept<Plan>> dropped;  // dies without the lock
+  const std::lock_guard lock(plans().mutex);
+  ++plans().forgotten;
+  dropped.swap(plans().of);
 }
 
 extern "C" const void* pto_torch_aten_runner(PyObject* run, const void* is_plain) {

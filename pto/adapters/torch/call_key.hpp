@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,9 +42,13 @@ class Kept {
                                     [&key](const auto& one) { return one.first == key; });
     return found == all_.end() ? nullptr : &found->second;
   }
-  void keep(CallKey key, Value value) {
+  // Returns the value that goes for it, if there is one.
+  std::optional<Value> keep(CallKey key, Value value) {
     all_.emplace_front(std::move(key), std::move(value));
-    if (all_.size() > kMost) all_.pop_back();
+    if (all_.size() <= kMost) return std::nullopt;
+    std::optional<Value> dropped(std::move(all_.back().second));
+    all_.pop_back();
+    return dropped;
   }
   void clear() { all_.clear(); }
 
