@@ -42,8 +42,8 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 880,
-    "adapters": 16430,
-    "aten": 3320,
+    "adapters": 16560,
+    "aten": 3330,
     "base": 1573,
     "bench": 1224,
     "bindings": 5545,

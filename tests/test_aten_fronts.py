@@ -116,6 +116,26 @@ def test_a_later_call_needs_no_python_where_the_row_is_compiled(name, asked):
     assert (type(plans[name][0]).__name__ == "PyCapsule") == row_of(name).is_compiled
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_a_row_takes_boxed_calls_too(name, asked):
+    """PyTorch boxes a call of torch.ops where no gradient is recorded."""
+    counts, refused, _ = asked
+    wanted = CALLS[name](X, Y)
+    with torch.inference_mode():
+        x, y = X.clone(), Y.clone()
+        for _ in range(2):
+            with pto.aten.enable(slot=0):
+                found = CALLS[name](x, y)
+            same(found, wanted)
+    assert name not in refused and counts[name] == 1, (counts, refused)
+
+
+def test_a_boxed_failure_is_pytorchs():
+    fails = pytest.raises(IndexError, match="index out of range in self")
+    with torch.inference_mode(), pto.aten.enable(slot=0), fails:
+        aten.embedding(X.clone(), PLACES[0] + 4)
+
+
 def test_threads_run_one_plan_at_once():
     given = [drawn(64, 64) for _ in range(4)]
     wanted = [(torch.exp(x), *torch.max(x, -1)) for x in given]

@@ -4,22 +4,24 @@
     for found in measured(ROWS["exp"], "float32", sizes): found.bytes, found.ratio
     pto.aten.measure()            # at most 2 minutes; used where pto.config.measured is True
 
-It times the row's program and the dispatcher's own call in turn, on the same tensors of one
-process; a time is the least of all rounds. It compares the results before, and raises Failure for a
-row that is too far from ATen. Thread safety: one thread measures.
+It times the dispatcher's own call with and without `enable(slot=0)`, in turn, on the same tensors
+of one process; a time is the least of all rounds. A row that cannot be enabled, since PyTorch
+composes the overload of others, is called itself. It compares the results before, and raises
+Failure for a row that is too far from ATen. Thread safety: one thread measures.
 """
 
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pto.aten import samples
+from pto.aten import enabling, samples
 from pto.aten.distance import apart, arrays_of
 from pto.aten.implementations import tell_all
 from pto.aten.records import library, listed, record_of
-from pto.aten.rows import Row, forms
+from pto.aten.rows import SLOT, Row, forms
 from pto.aten.wins import Cells, cell, measured_file, own, target
 from pto.errors import Failure, InvalidValue, nearest
 from pto.whole_files import write_whole
@@ -68,12 +70,12 @@ def measured(
         given = {name: library().as_tensors(value) for name, value in given.items()}
         longest = 0.0
         for with_out in (False, True):
-            pair = _calls(row, given, with_out, size <= CHECKED and not with_out)
-            if pair is None:
+            calls = _calls(row, given, with_out, size <= CHECKED and not with_out)
+            if calls is None:
                 continue
-            ours, aten = interleaved(*pair, rounds, clock)
+            ours, aten = interleaved(*calls, rounds, clock)
             longest = max(longest, ours, aten)
-            traffic = sum(a.nbytes for a in arrays_of([*given.values(), pair[1]()]))
+            traffic = sum(a.nbytes for a in arrays_of([*given.values(), calls[1]()]))
             yield Found(row.overload, kind, size, traffic, with_out, ours, aten)
         if longest > TOO_LONG_S:
             return
@@ -81,8 +83,8 @@ def measured(
 
 def _calls(
     row: Row, given: dict[str, Any], with_out: bool, is_checked: bool
-) -> tuple[Callable, Callable] | None:
-    """Our call and ATen's, compared; None where the row has no form with `out`."""
+) -> tuple[Callable, Callable, AbstractContextManager] | None:
+    """Our call, ATen's, and what ours runs within, compared; None for a row without that form."""
     records = [record_of(full) for full in forms(row)]
     want = records[0].handle(**given)
     values = row.given(given) if row.given else given
@@ -96,28 +98,48 @@ def _calls(
             f"it says {row.ulp} units of the last place",
             "mend the formula: tests/test_aten_rows.py shows the case",
         )
-    if not with_out:
-        return lambda: row.program(**values), lambda: records[0].handle(**given)
-    twin = next((r for r in records if r.outputs), None)
-    places = want if isinstance(want, tuple | list) else (want,)
-    if twin is None or not all(0 not in library().shape(p) for p in places):
+    record, arguments = records[0], given
+    if with_out:
+        twin = next((r for r in records if r.outputs), None)
+        places = want if isinstance(want, tuple | list) else (want,)
+        if twin is None or not all(0 not in library().shape(p) for p in places):
+            return None
+        names = [a.name for a in twin.outputs]
+        record, arguments = twin, {**given, **dict(zip(names, places, strict=True))}
+        values["out"] = places[0] if len(places) == 1 else tuple(places)
+
+    def aten() -> Any:
+        return record.handle(**arguments)
+
+    on = _enabled(record.full_name)
+    return (lambda: row.program(**values), aten, nullcontext()) if on is None else (aten, aten, on)
+
+
+def _enabled(full_name: str) -> AbstractContextManager | None:
+    """Turns the row of an overload on for this thread, in a `with`; None where nothing can."""
+    try:
+        on = enabling.enable(only=[full_name], slot=SLOT)
+    except InvalidValue:
         return None
-    names = [a.name for a in twin.outputs]
-    theirs = {**given, **dict(zip(names, places, strict=True))}
-    place = places[0] if len(places) == 1 else tuple(places)
-    return lambda: row.program(**values, out=place), lambda: twin.handle(**theirs)
+    on.off()
+    return on
 
 
 def interleaved(
-    ours: Callable, aten: Callable, rounds: int, clock: Callable[[], float] = time.perf_counter
-) -> tuple[float, float]:
-    """The least seconds of one call of each, called in turn; a round repeats short calls."""
-    once = max(_seconds(ours, 1, clock), _seconds(aten, 1, clock))
+    ours: Callable, aten: Callable, on: AbstractContextManager, rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, float]:  # fmt: skip
+    """The least seconds of one call of each, called in turn, ours within `on`; a round repeats
+    short calls."""
+    with on:
+        once = _seconds(ours, 1, clock)
+    once = max(once, _seconds(aten, 1, clock))
     calls = max(1, min(200, int(0.001 / max(once, 1e-7))))
     best = [float("inf"), float("inf")]
     for _ in range(rounds if once < 0.1 else 3):
-        for place, function in enumerate((ours, aten)):
-            best[place] = min(best[place], _seconds(function, calls, clock) / calls)
+        for place, (function, within) in enumerate(((ours, on), (aten, nullcontext()))):
+            with within:
+                best[place] = min(best[place], _seconds(function, calls, clock) / calls)
     return best[0], best[1]
 
 

@@ -65,12 +65,14 @@ def cell(target: str, overload: str, kind: str) -> float | None:
 
 _INDEXED = "each element's place is computed by itself, not for a vector of them"
 _CALL = "at 16 KB its call, an operator of the library through PyTorch's dispatcher, takes 8 us"
+_PRODUCT = "at 16 KB both multiply equally fast"
 _EXACT = "our remainder is exact for any quotient, by steps; ATen's is not"
 _ROUNDED = "bf16 is rounded by whole-number instructions, which take longer than memory does"
 _MEMORY = "both wait for memory or the cache, from 4 MB on"
 _PROFILES = {
     **dict.fromkeys(("gather", "tril", "triu", "flip", "index_select"), _INDEXED),
-    **dict.fromkeys(("cat", "embedding", "mm", "bmm", "addmm"), _CALL),
+    **dict.fromkeys(("cat", "embedding"), _CALL),
+    **dict.fromkeys(("bmm", "addmm", "baddbmm"), _PRODUCT),
     **dict.fromkeys(("fmod", "remainder"), _EXACT),
     "topk": "it sorts the whole axis",
     "exp2": "it is a power of 2 by the general power",

@@ -18,7 +18,6 @@
 // drops them all. What is Python's dies under Python's lock.
 // Thread safety: any thread. Plans have a lock of their own, which nobody holds who waits for
 // Python's.
-#include <ATen/DLConvertor.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -35,6 +34,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -44,6 +44,7 @@
 #include "pto/abi/limits.h"
 #include "pto/adapters/torch/aten/fronts.hpp"
 #include "pto/adapters/torch/call_key.hpp"
+#include "pto/adapters/torch/dlpack_types.hpp"
 #include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/bindings/python_lock.hpp"
 
@@ -79,9 +80,8 @@ Plans& plans() {
 }
 
 // A child of fork() finds the lock free.
-[[maybe_unused]] const int forks =
-    pthread_atfork([] { plans().mutex.lock(); }, [] { plans().mutex.unlock(); },
-                   [] { plans().mutex.unlock(); });
+[[maybe_unused]] const int forks = pthread_atfork(
+    [] { plans().mutex.lock(); }, [] { plans().mutex.unlock(); }, [] { plans().mutex.unlock(); });
 
 PyObject* object_of(const c10::IValue& value) {
   if (value.isNone()) return Py_NewRef(Py_None);
@@ -149,14 +149,16 @@ bool add(const c10::IValue& value, CallKey& key) {
   return true;
 }
 
-bool add_all(const Stack& stack, CallKey& key) {
-  for (const c10::IValue& value : stack)
+using Arguments = std::span<const c10::IValue>;
+
+bool add_all(Arguments arguments, CallKey& key) {
+  for (const c10::IValue& value : arguments)
     if (!add(value, key)) return false;
   return true;
 }
 
 // Makes a call as an earlier one like it was made. Null: Python's error.
-PyObject* run_planned(PyObject* plan, const Stack& stack) {
+PyObject* run_planned(PyObject* plan, Arguments arguments) {
   PyObject* const names = PyTuple_GET_ITEM(plan, 1);
   PyObject* const places = PyTuple_GET_ITEM(plan, 2);
   PyObject* const constants = PyTuple_GET_ITEM(plan, 3);
@@ -165,7 +167,7 @@ PyObject* run_planned(PyObject* plan, const Stack& stack) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     const long place = PyLong_AsLong(PyTuple_GET_ITEM(places, i));
     held.emplace_back(place < 0 ? Py_NewRef(PyTuple_GET_ITEM(constants, i))
-                                : object_of(stack[static_cast<size_t>(place)]));
+                                : object_of(arguments[static_cast<size_t>(place)]));
     // A compiled program takes a list of tensors as a tuple, as what it is compiled for.
     if (PyList_Check(held.back().get())) held.back() = PyList_AsTuple(held.back().get());
     values.push_back(held.back().get());
@@ -218,47 +220,42 @@ at::Tensor result_of(const pto_tensor& about, at::ScalarType type, void* memory,
   return made;
 }
 
-// Makes the results, and returns where their elements go.
-Stack results_of(const BoundPlan& plan, void** memory) {
+// Makes the results, and writes where their elements go.
+void make_results(const BoundPlan& plan, void** memory, FrontResults& results) {
   const pto_bound_call& call = *plan.call;
-  Stack made;
   for (int32_t i = 0; i < call.n_outputs; ++i) {
     const pto_tensor& about = call.tensors[call.n_inputs + i];
     memory[i] = call.allocate(static_cast<size_t>(std::max<int64_t>(about.extent_bytes, 1)));
     TORCH_CHECK_WITH(OutOfMemoryError, memory[i], "there is no memory for ", about.extent_bytes,
                      " bytes of a result");
-    made.emplace_back(result_of(about, plan.types[static_cast<size_t>(i)], memory[i], call));
+    results.push_back(result_of(about, plan.types[static_cast<size_t>(i)], memory[i], call));
   }
-  return made;
 }
 
 // Makes a call as an earlier one like it was made, without Python; false: where it writes to, there
 // is something to be read.
-bool run_bound(const BoundPlan& plan, Stack& stack) {
+bool run_bound(const BoundPlan& plan, Arguments arguments, FrontResults& results) {
   std::array<void*, PTO_MAX_TENSORS> inputs;
   std::array<void*, PTO_MAX_BUFFERS> outputs;
   for (size_t i = 0; i < plan.inputs.size(); ++i)
-    inputs[i] = const_cast<void*>(stack[plan.inputs[i]].toTensor().const_data_ptr());
-  Stack made;
-  if (plan.makes_results) {
-    made = results_of(plan, outputs.data());
-  } else {
-    for (size_t i = 0; i < plan.outputs.size(); ++i)
-      outputs[i] = stack[plan.outputs[i]].toTensor().mutable_data_ptr();
-    if (plan.call->takes(plan.call, inputs.data(), outputs.data()) == 0) return false;
-  }
+    inputs[i] = const_cast<void*>(arguments[plan.inputs[i]].toTensor().const_data_ptr());
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    outputs[i] = arguments[plan.outputs[i]].toTensor().mutable_data_ptr();
+  if (plan.makes_results)
+    make_results(plan, outputs.data(), results);
+  else if (plan.call->takes(plan.call, inputs.data(), outputs.data()) == 0)
+    return false;
   TORCH_CHECK(plan.call->run(plan.call, inputs.data(), outputs.data()) == 0, plan.call->error());
-  if (plan.makes_results) stack = std::move(made);
   return true;
 }
 
 // Asks Python for a call, and keeps the plan for those like it where there is a key. Null: Python's
 // error.
-PyObject* run_unknown(int32_t index, Wish wish, const Stack& stack, const CallKey* key) {
+PyObject* run_unknown(int32_t index, Wish wish, Arguments arguments, const CallKey* key) {
   const int64_t before = plans().forgotten;
-  THPObjectPtr values(PyTuple_New(static_cast<Py_ssize_t>(stack.size())));
-  for (size_t i = 0; i < stack.size(); ++i)
-    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), object_of(stack[i]));
+  THPObjectPtr values(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
+  for (size_t i = 0; i < arguments.size(); ++i)
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), object_of(arguments[i]));
   PyObject* const slot = wish == kAnySlot ? Py_NewRef(Py_None) : PyLong_FromLong(wish - kFirstSlot);
   THPObjectPtr pair(PyObject_CallFunction(run_in_python, "iNO", index, slot, values.get()));
   if (!pair) return nullptr;
@@ -272,21 +269,21 @@ PyObject* run_unknown(int32_t index, Wish wish, const Stack& stack, const CallKe
   return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
 }
 
-// Puts what Python returned into the stack; false: it is no result.
-bool take(PyObject* made, Stack& stack) {
+// Takes what Python returned as results; false: it is none.
+bool take(PyObject* made, FrontResults& results) {
   if (THPVariable_Check(made)) {
-    stack = {c10::IValue(THPVariable_Unpack(made))};
+    results.push_back(THPVariable_Unpack(made));
     return true;
   }
   if (!PyTuple_Check(made)) return false;
-  stack.clear();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made); ++i)
-    stack.emplace_back(THPVariable_Unpack(PyTuple_GET_ITEM(made, i)));
+    results.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(made, i)));
   return true;
 }
 
 // Makes a call in Python, by the plan for its key (null: it has none) where there is one.
-bool run_locked(int32_t index, Wish wish, Stack& stack, const CallKey* key) {
+bool run_locked(int32_t index, Wish wish, Arguments arguments, const CallKey* key,
+                FrontResults& results) {
   if (bindings::python_has_ended()) return false;
   const bindings::Locked locked;
   const c10::AutoGradMode without_gradients(false);
@@ -296,33 +293,34 @@ bool run_locked(int32_t index, Wish wish, Stack& stack, const CallKey* key) {
     const Plan* const found = plans().of[index].find(*key);
     if (found && found->in_python) plan = Py_NewRef(found->in_python.get());
   }
-  THPObjectPtr made(plan ? run_planned(plan.get(), stack) : run_unknown(index, wish, stack, key));
+  THPObjectPtr made(plan ? run_planned(plan.get(), arguments)
+                         : run_unknown(index, wish, arguments, key));
   if (!made) {
     python_error error;
     error.persist();
     throw error;
   }
-  return take(made.get(), stack);
+  return take(made.get(), results);
 }
 
-bool run(int32_t index, Wish wish, Stack& stack) {
+bool run(int32_t index, Wish wish, Arguments arguments, FrontResults& results) {
   // A kernel runs below views; a program that is called from outside does not expect that.
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   const c10::impl::ForceDispatchKeyGuard outside(
       keys.included_, keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
   static thread_local CallKey key;
   key = {wish};
-  const bool has_key = are_plain() != 0 && add_all(stack, key);
+  const bool has_key = are_plain() != 0 && add_all(arguments, key);
   if (has_key) {
     std::unique_lock lock(plans().mutex);
     if (const Plan* const plan = plans().of[index].find(key)) {
       const std::shared_ptr<const BoundPlan> bound = plan->bound;
       if (!bound && !plan->in_python) return false;
       lock.unlock();
-      if (bound) return run_bound(*bound, stack);
+      if (bound) return run_bound(*bound, arguments, results);
     }
   }
-  return run_locked(index, wish, stack, has_key ? &key : nullptr);
+  return run_locked(index, wish, arguments, has_key ? &key : nullptr, results);
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ DIRECT = dataclasses.replace(
     links=(*NODE.links, "-ltorch_python"),
 )
 _FUNCTIONS = "pto/aten/functions.hpp"
+_FRONTS = _HERE / "aten/fronts.cpp"
 _SMALL = ("-O1", "--param", "ggc-min-expand=25")  # 3,000 functions take 600 MB
 
 
@@ -64,16 +65,36 @@ def aten() -> library.Part:
     """The part with ATen's calls, whose thunks are written for the PyTorch that is installed."""
     from pto.adapters.torch.aten.generate import thunks_text
 
-    thunks = library.cache_folder("torch") / f"aten_thunks_{torch.version.git_version}.cpp"
-    _write(thunks, thunks_text())
+    sources = [one for one in (_HERE / "aten").glob("*.cpp") if one != _FRONTS]
     return dataclasses.replace(
         NODE,
         name="aten",
         title="ATen's calls for C++",
         without="without it pto/aten.hpp reaches no operator",
-        sources=(*sorted((_HERE / "aten").glob("*.cpp")), thunks),
+        sources=(*sorted(sources), _written("thunks", thunks_text())),
         options=(*NODE.options, *_SMALL),
     )
+
+
+def fronts() -> library.Part:
+    """The part with fronts before PyTorch's kernels, whose table is written likewise."""
+    from pto.adapters.torch.aten.generate import fronts_text
+
+    return dataclasses.replace(
+        NODE,
+        name="fronts",
+        title="the fronts of ATen's kernels",
+        without="without it pto.aten.enable() has nothing to put before them",
+        sources=(_FRONTS, _written("fronts", fronts_text())),
+        options=(*NODE.options, *_SMALL),
+    )
+
+
+def _written(name: str, text: str) -> pathlib.Path:
+    """A source with this text, for the PyTorch that is installed."""
+    path = library.cache_folder("torch") / f"aten_{name}_{torch.version.git_version}.cpp"
+    _write(path, text)
+    return path
 
 
 def _write(path: pathlib.Path, text: str) -> None:
@@ -143,4 +164,5 @@ def build(force: bool = False) -> pathlib.Path:
     if pathlib.Path(_PYTHON, "Python.h").exists():
         library.build(DIRECT, force)
     build_aten(force)
+    library.build(fronts(), force)
     return library.build(NPU, force).parent

@@ -4,12 +4,24 @@
 from typing import Any
 
 from pto import language as tile
-from pto import ops
 from pto.aten.records import library
 from pto.aten.rows import row
 from pto.aten.table.sizes import grows, unequal
+from pto.language.types import cast, wide
 
 _SUM: dict[str, Any] = {"is_sum": True, "ulp": 32, "in_place": False}
+_PRODUCT: dict[str, Any] = {**_SUM, "widens": False}  # sums are wide in the product itself
+
+
+def _added(self, product, beta, alpha):  # type: ignore[no-untyped-def]
+    """self * beta + product * alpha, rounded once."""
+    return cast(wide(self) * beta + product * alpha, self.dtype)
+
+
+def _product(a, b):  # type: ignore[no-untyped-def]
+    """The product of matrices; that of f16 and bf16 as its sums in f32."""
+    is_wide = wide(a) is a
+    return tile.matmul(a, b) if is_wide else tile.matmul(a, b, out_dtype=tile.f32)
 
 
 def _unless_sized(*pairs: Any, result: Any = None, **ranks: int) -> Any:
@@ -39,10 +51,10 @@ def _matrices(first, second):
     return sample
 
 
-@row("mm", **_SUM, factors=("self", "mat2"), unless=_unless_sized(self=2, mat2=2),
+@row("mm", **_PRODUCT, factors=("self", "mat2"), unless=_unless_sized(self=2, mat2=2),
      sample=_matrices("self", "mat2"))  # fmt: skip
-def mm(self, mat2, out=None):
-    return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
+def mm(self, mat2):
+    return tile.matmul(self, mat2)
 
 
 def _batches(first, second):
@@ -53,10 +65,10 @@ def _batches(first, second):
     return sample
 
 
-@row("bmm", **_SUM, factors=("self", "mat2"), sample=_batches("self", "mat2"),
+@row("bmm", **_PRODUCT, factors=("self", "mat2"), sample=_batches("self", "mat2"),
      unless=_unless_sized((("self", 0), ("mat2", 0)), self=3, mat2=3))  # fmt: skip
-def bmm(self, mat2, out=None):
-    return ops.matmul(self, mat2) if out is None else ops.matmul(self, mat2, out=out)
+def bmm(self, mat2):
+    return tile.matmul(self, mat2)
 
 
 def _addmm(tensor, rows, columns):
@@ -64,18 +76,19 @@ def _addmm(tensor, rows, columns):
     return {"self": tensor(*made["mat1"].shape), **made}
 
 
-@row("addmm", **_SUM, factors=("mat1", "mat2"), unless=_unless_sized(mat1=2, mat2=2), sample=_addmm)
-def addmm(self, mat1, mat2, beta=1, alpha=1, out=None):
-    place = {} if out is None else {"out": out}
-    return ops.gemm(mat1, mat2, self, alpha=float(alpha), beta=float(beta), **place)
+@row("addmm", **_PRODUCT, factors=("mat1", "mat2"), sample=_addmm,
+     unless=_unless_sized((("mat1", 1), ("mat2", 0)), mat1=2, mat2=2,
+                          result=(("mat1", 0), ("mat2", 1))))  # fmt: skip
+def addmm(self, mat1, mat2, beta=1, alpha=1):
+    return _added(self, _product(mat1, mat2), beta, alpha)
 
 
-@row("_addmm_activation", **_SUM, factors=("mat1", "mat2"), sample=_addmm,
+@row("_addmm_activation", **_PRODUCT, factors=("mat1", "mat2"), sample=_addmm,
      unless=_unless_sized((("mat1", 1), ("mat2", 0)), mat1=2, mat2=2,
                           result=(("mat1", 0), ("mat2", 1))))  # fmt: skip
 def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
-    found = self * beta + tile.matmul(mat1, mat2) * alpha
-    return tile.gelu(found, "tanh") if use_gelu else tile.relu(found)
+    found = wide(self) * beta + _product(mat1, mat2) * alpha
+    return cast(tile.gelu(found, "tanh") if use_gelu else tile.relu(found), self.dtype)
 
 
 def _baddbmm(tensor, rows, columns):
@@ -83,20 +96,20 @@ def _baddbmm(tensor, rows, columns):
     return {"self": tensor(*made["batch1"].shape), **made}
 
 
-@row("baddbmm", **_SUM, factors=("batch1", "batch2"), sample=_baddbmm,
+@row("baddbmm", **_PRODUCT, factors=("batch1", "batch2"), sample=_baddbmm,
      unless=_unless_sized((("batch1", 0), ("batch2", 0)), self=3, batch1=3, batch2=3,
                           result=(("batch1", 0), ("batch1", 1), ("batch2", 2))))  # fmt: skip
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
-    return self * beta + tile.matmul(batch1, batch2) * alpha
+    return _added(self, _product(batch1, batch2), beta, alpha)
 
 
-@row("addbmm", **_SUM, factors=("batch1", "batch2"),
+@row("addbmm", **_PRODUCT, factors=("batch1", "batch2"),
      sample=lambda t, m, n: {**_baddbmm(t, m, n), "self": t(*_batches("x", "y")(t, m, n)["x"]
                                                            .shape[1:])},
      unless=_unless_sized((("batch1", 0), ("batch2", 0)), batch1=3, batch2=3,
                           result=(("batch1", 1), ("batch2", 2))))  # fmt: skip
 def addbmm(self, batch1, batch2, beta=1, alpha=1):
-    return self * beta + tile.sum(tile.matmul(batch1, batch2), 0) * alpha
+    return _added(self, tile.sum(_product(batch1, batch2), 0), beta, alpha)
 
 
 @row("mv", **_SUM, factors=("self", "vec"),

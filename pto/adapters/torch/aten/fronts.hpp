@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fronts: typed kernels that stand before PyTorch's own for the CPU, and call them unboxed.
 //
-//     Front<at::Tensor(const at::Tensor&)>     // the kernel; kFronts lists one for each overload
+//     Front<at::Tensor(const at::Tensor&)>::call     // the kernel; kFronts has one an overload
 //
 // A front that is on and takes the arguments hands them to the runner, which may refuse. Where the
 // runner fails, the kernel runs too: its error is the call's, else that of the runner. All other
@@ -14,10 +14,14 @@
 
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
 
-#include <string>
-
-#include "pto/adapters/torch/aten/thunks.hpp"
+#include <array>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <tuple>
 
 namespace pto::torch_adapter {
 
@@ -32,7 +36,8 @@ struct FrontRow {
   const char* name;
   const char* overload;
   uint64_t others;
-  c10::KernelFunction (*make)(const FrontState& state);
+  void* kernel;      // &Front<Schema>::call
+  bool has_symbols;  // whether an argument is a c10::SymInt
 };
 
 extern const FrontRow kFronts[];
@@ -43,139 +48,139 @@ extern const size_t kFrontCount;
 using Wish = uint8_t;
 constexpr Wish kOff = 0, kAnySlot = 1, kFirstSlot = 2;
 
-// Runs front `index` on the arguments and leaves the results in their place; false: it refuses.
-using FrontRunner = bool (*)(int32_t index, Wish wish, Stack& stack);
+using Stack = torch::jit::Stack;
+using FrontResults = c10::SmallVector<at::Tensor, 4>;
+
+// Runs front `index` on the arguments; false: it refuses. Calls that write arguments have no
+// results.
+using FrontRunner = bool (*)(int32_t index, Wish wish, std::span<const c10::IValue> arguments,
+                             FrontResults& results);
 
 // The wish of the calling thread for a front; kOff while it runs one.
 Wish front_wish(int32_t index);
 
-// Hands the arguments to the runner, as FrontRunner says; false also without a runner.
-bool run_front(int32_t index, Wish wish, Stack& stack);
-
-// Checks that arguments are those that rows take: aligned, dense tensors, row by row, of one type
-// but for the `others`; numbers.
-class FrontArguments {
+// A call of a front on its way to the runner.
+//
+//     FrontCall call(state, wish);
+//     call.add(x), call.add(2.0);     // the arguments in their order
+//     if (call.run()) return call.results[0];
+//     if (call.error) ...             // what the runner threw
+//
+// Invariant: the runner sees only arguments that rows take: aligned, dense tensors, row by row, of
+// one type but for the `others`; plain numbers. A type goes as its name, a memory format as none.
+class FrontCall {
  public:
-  explicit FrontArguments(uint64_t others) : others_(others) {}
-  template <class T>
-  void add(const T& argument) {
-    check(argument);
-    others_ >>= 1;
-  }
-  bool takes() const { return takes_ && count_ > 0; }
+  FrontCall(const FrontState& state, Wish wish)
+      : index_(state.index), wish_(wish), others_(state.others) {}
+  FrontCall(const FrontCall&) = delete;
+  FrontCall& operator=(const FrontCall&) = delete;
+  ~FrontCall();
+
+  void add(const at::Tensor& tensor);
+  void add(const std::optional<at::Tensor>& tensor);
+  void add(const at::ITensorListRef& tensors);
+  void add(at::TensorList tensors);
+  void add(const at::Scalar& number);
+  void add(const std::optional<at::Scalar>& number);
+  void add(bool yes);
+  void add(int64_t number);
+  void add(double number);
+  void add(c10::SymInt number);
+  void add(at::IntArrayRef numbers);
+  void add(c10::SymIntArrayRef numbers);
+  void add(at::OptionalIntArrayRef numbers);
+  void add(std::optional<int64_t> number);
+  void add(std::optional<double> number);
+  void add(std::string_view text);
+  void add(std::optional<std::string_view> text);
+  void add(at::ScalarType type);
+  void add(std::optional<at::ScalarType> type);
+  void add(std::optional<at::MemoryFormat> format);
+  void add(std::array<bool, 2> each);
+  void add(std::array<bool, 3> each);
+  void add(const c10::IValue& value, const c10::Argument& argument);  // of a boxed call
+
+  bool run();
+
+  FrontResults results;
+  std::exception_ptr error;
 
  private:
-  void check(const at::Tensor& tensor) {
-    const bool is_plain = tensor.defined() && tensor.layout() == at::kStrided &&
-                          tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() &&
-                          tensor.is_contiguous() && is_aligned(tensor);
-    takes_ = takes_ && is_plain;
-    if (!takes_ || others_ & 1) return;
-    takes_ = count_++ == 0 || tensor.scalar_type() == type_;
-    type_ = tensor.scalar_type();
-  }
-  void check(const std::optional<at::Tensor>& tensor) {
-    if (tensor) check(*tensor);
-  }
-  void check(const at::ITensorListRef& tensors) {
-    for (const at::Tensor& one : tensors) check(one);
-  }
-  void check(at::TensorList tensors) {
-    for (const at::Tensor& one : tensors) check(one);
-  }
-  void check(const std::optional<at::ScalarType>& type) { takes_ = takes_ && !type; }
-  void check(const std::optional<at::MemoryFormat>& format) {  // these two keep rows as they are
-    takes_ = takes_ && (!format || *format == at::MemoryFormat::Contiguous ||
-                        *format == at::MemoryFormat::Preserve);
-  }
-  void check(const c10::SymInt& number) { takes_ = takes_ && !number.is_symbolic(); }
-  void check(c10::SymIntArrayRef numbers) {
-    for (const c10::SymInt& one : numbers) check(one);
-  }
-  template <class T>
-  void check(const T&) {}
-  static bool is_aligned(const at::Tensor& tensor) {
-    const auto address = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-    return address % tensor.element_size() == 0;
-  }
+  static constexpr size_t kMost = 16;  // arguments
+  void check(const at::Tensor& tensor);
+  void push(c10::IValue value);
+  c10::IValue* arguments() { return reinterpret_cast<c10::IValue*>(room_); }
+
+  const int32_t index_;
+  const Wish wish_;
   uint64_t others_;  // of the arguments that come
   bool takes_ = true;
-  int count_ = 0;
+  int tensors_ = 0;  // that have to have one type
   at::ScalarType type_ = at::kFloat;
+  size_t count_ = 0;
+  alignas(c10::IValue) std::byte room_[kMost * sizeof(c10::IValue)];
 };
 
-// The argument for the runner: a type by its name, no format where check() took one.
-template <class T>
-c10::IValue front_value(const T& value) {
-  if constexpr (std::is_same_v<T, std::string_view>)
-    return std::string(value);
-  else if constexpr (std::is_same_v<T, std::optional<std::string_view>>)
-    return value ? c10::IValue(std::string(*value)) : c10::IValue();
-  else if constexpr (std::is_same_v<T, at::ScalarType>)
-    return std::string(c10::getDtypeNames(value).first);
-  else if constexpr (std::is_same_v<T, at::ITensorListRef>)
-    return std::vector<at::Tensor>(value.begin(), value.end());
-  else if constexpr (std::is_same_v<T, std::optional<at::MemoryFormat>>)
-    return c10::IValue();
-  else
-    return c10::IValue(value);
-}
+// The kernel of a front for boxed calls, and what its kernel for others is called with.
+class BoxedFront final : public c10::OperatorKernel {
+ public:
+  explicit BoxedFront(FrontState state) : state_(std::move(state)) {}
+  const FrontState& state() const { return state_; }
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack);
+
+ private:
+  const FrontState state_;
+};
 
 template <class Schema>
 class Front;
 template <class R, class... A>
-class Front<R(A...)> final : public c10::OperatorKernel {
+class Front<R(A...)> {
  public:
-  explicit Front(const FrontState& state) : state_(state) {}
+  static constexpr bool kHasSymbols =
+      ((std::is_same_v<A, c10::SymInt> || std::is_same_v<A, c10::SymIntArrayRef>) || ...);
 
-  R operator()(c10::DispatchKeySet keys, A... arguments) {
-    if (const Wish wish = front_wish(state_.index)) {
-      FrontArguments all(state_.others);
-      (all.add(arguments), ...);
-      if (all.takes()) {
-        Stack stack = {front_value<std::decay_t<A>>(arguments)...};
-        bool is_taken = false;
-        try {
-          is_taken = run_front(state_.index, wish, stack);
-        } catch (...) {
-          call_kept(keys, std::forward<A>(arguments)...);  // whose error is what callers know
-          throw;
-        }
-        if (is_taken) return Result<R>::of(stack, arguments...);
+  static R call(c10::OperatorKernel* kernel, c10::DispatchKeySet keys, A... arguments) {
+    const FrontState& state = static_cast<BoxedFront*>(kernel)->state();
+    if (const Wish wish = front_wish(state.index)) {
+      FrontCall one(state, wish);
+      (one.add(arguments), ...);
+      if (one.run()) return Result<R>::of(one.results, arguments...);
+      if (one.error) {
+        call_kept(state, keys, std::forward<A>(arguments)...);  // whose error is what callers know
+        std::rethrow_exception(one.error);
       }
     }
-    return call_kept(keys, std::forward<A>(arguments)...);
+    return call_kept(state, keys, std::forward<A>(arguments)...);
   }
 
  private:
-  R call_kept(c10::DispatchKeySet keys, A... arguments) {
-    return state_.kept.template call<R, A...>(state_.op, keys, std::forward<A>(arguments)...);
+  static R call_kept(const FrontState& state, c10::DispatchKeySet keys, A... arguments) {
+    return state.kept.template call<R, A...>(state.op, keys, std::forward<A>(arguments)...);
   }
   // The results; of a call that writes arguments, these in their order.
   template <class T>
   struct Result {
-    static T of(Stack& stack, A...) { return std::move(stack[0]).toTensor(); }
+    static T of(FrontResults& made, A...) { return std::move(made[0]); }
   };
   template <class... T>
   struct Result<std::tuple<T...>> {
-    static std::tuple<T...> of(Stack& stack, A...) {
-      return [&]<size_t... I>(std::index_sequence<I...>) {
-        return std::tuple<T...>(std::move(stack[I]).toTensor()...);
-      }
-      (std::index_sequence_for<T...>());
+    static std::tuple<T...> of(FrontResults& made, A...) {
+      size_t i = 0;
+      return std::tuple<T...>{T(std::move(made[i++]))...};
     }
   };
   template <class... T>
   struct Result<std::tuple<T&...>> {
-    static std::tuple<T&...> of(Stack&, A... arguments) {
+    static std::tuple<T&...> of(FrontResults&, A... arguments) {
       static_assert((std::is_same_v<A, at::Tensor&> + ...) == sizeof...(T));
       return std::tuple_cat(written<A>(arguments)...);
     }
   };
   template <class T>
   struct Result<T&> {
-    static T& of(Stack& stack, A... arguments) {
-      return std::get<0>(Result<std::tuple<T&>>::of(stack, std::forward<A>(arguments)...));
+    static T& of(FrontResults& made, A... arguments) {
+      return std::get<0>(Result<std::tuple<T&>>::of(made, std::forward<A>(arguments)...));
     }
   };
   template <class T, class V>
@@ -185,13 +190,12 @@ class Front<R(A...)> final : public c10::OperatorKernel {
     else
       return std::tuple<>();
   }
-  FrontState state_;
 };
 
 template <class Schema>
-c10::KernelFunction make_front(const FrontState& state) {
-  return c10::KernelFunction::makeFromUnboxedFunctor<false, Front<Schema>>(
-      std::make_unique<Front<Schema>>(state));
+FrontRow front_row(const char* name, const char* overload, uint64_t others) {
+  return {name, overload, others, reinterpret_cast<void*>(&Front<Schema>::call),
+          Front<Schema>::kHasSymbols};
 }
 
 }  // namespace pto::torch_adapter

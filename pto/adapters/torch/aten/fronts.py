@@ -22,7 +22,7 @@ class Fronts:
     """The fronts of the process; see records.Fronts. Raises Failure where a part is not built."""
 
     def __init__(self, run: Callable):
-        part = libraries.load(build.aten())
+        part = libraries.load(build.fronts())
         runner = direct.aten_runner(run)
         if part is None or runner is None:
             raise Failure(

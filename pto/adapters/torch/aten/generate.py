@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the C++ text that follows from the PyTorch that is installed: thunks and functions.hpp.
+"""Writes the C++ text that follows from the PyTorch that is installed.
 
     thunks_text()        # a row for each function of at::_ops: its typed call
+    fronts_text()        # a row for each overload that a front stands before
     functions_text()     # an inline function for each, without PyTorch's headers
 
 Names and C++ types are read from PyTorch's headers, arguments from the dispatcher's records.
@@ -30,6 +31,7 @@ _IN_FRONT = re.compile(
     r"|::std::optional<(double|int64_t|at::ScalarType|at::MemoryFormat)>"
 )
 _OF_FRONT = re.compile(r"at::Tensor( &)?|::std::tuple<at::Tensor( &)?(,at::Tensor( &)?)+>")
+_HEAD = f"// Written by generate.py for PyTorch {torch.__version__}."
 _NOT_HELD = re.compile(r"at::Storage|at::Stream|at::DeviceIndex")  # arguments that no plan holds
 
 
@@ -68,12 +70,10 @@ def functions() -> list[Function]:
 def thunks_text() -> str:
     """The table of thunks.hpp, sorted by name and overload as find_thunk() reads it."""
     rows = "".join(f"PTO_THUNK({one.struct})\n" for one in functions())
-    fronts_ = "".join(f"PTO_FRONT({one.struct}, {_others(one)})\n" for one in fronts())
-    return f"""// Written by generate.py for PyTorch {torch.__version__}.
+    return f"""{_HEAD}
 #include <ATen/core/Tensor.h>
 #include <ATen/Operators.h>
 
-#include "pto/adapters/torch/aten/fronts.hpp"
 #include "pto/adapters/torch/aten/thunks.hpp"
 
 #define PTO_THUNK(op)                                       \\
@@ -87,12 +87,23 @@ const Thunk kThunks[] = {{
 {rows}}};
 const size_t kThunkCount = sizeof kThunks / sizeof *kThunks;
 
-#define PTO_FRONT(op, others)                                  \\
-  {{at::_ops::op::name, at::_ops::op::overload_name, others,    \\
-   &make_front<at::_ops::op::schema>}},
+}}  // namespace pto::torch_adapter
+"""
+
+
+def fronts_text() -> str:
+    """The table of fronts.hpp."""
+    rows = "".join(
+        f'front_row<{one.type}>("aten::{one.name}", "{one.overload}", {_others(one)}),\n'
+        for one in fronts()
+    )
+    return f"""{_HEAD}
+#include "pto/adapters/torch/aten/fronts.hpp"
+
+namespace pto::torch_adapter {{
 
 const FrontRow kFronts[] = {{
-{fronts_}}};
+{rows}}};
 const size_t kFrontCount = sizeof kFronts / sizeof *kFronts;
 
 }}  // namespace pto::torch_adapter

@@ -5,7 +5,6 @@
 // than the result is refused: a run of the Meta kernel, which computes no elements, tells the size.
 // Where that kernel is wrong or missing, the elements go through tensors of the call's own.
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/DLConvertor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -20,6 +19,7 @@
 #include "pto/adapters/torch/aten/places.hpp"
 #include "pto/adapters/torch/aten/plans.hpp"
 #include "pto/adapters/torch/aten/values.hpp"
+#include "pto/adapters/torch/dlpack_types.hpp"
 #include "pto/aten.hpp"
 
 namespace pto::torch_adapter {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/torch/aten/values.hpp"
 
-#include <ATen/DLConvertor.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/core/Generator.h>
 #include <ATen/ops/from_blob.h>
@@ -13,6 +12,7 @@
 #include <sstream>
 
 #include "pto/adapters/torch/aten/places.hpp"
+#include "pto/adapters/torch/dlpack_types.hpp"
 
 namespace pto::torch_adapter {
 namespace {
