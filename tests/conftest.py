@@ -37,12 +37,14 @@ def deep() -> bool:
 
 @pytest.fixture(scope="session")
 def aten_parts() -> None:
-    """The part of libpto that takes ATen's calls; the test is left out where it is not built."""
+    """The parts that take ATen's calls, and stand before its kernels; the test is left out where
+    they cannot be built."""
     pytest.importorskip("torch")
     from pto.adapters import build as libraries
     from pto.adapters.torch import build, direct
 
     build.build_aten()
+    libraries.build(build.fronts())
     if direct._library is None:
         pytest.skip("its part is not built: python -m pto adapters build torch")
     assert libraries.built(build.aten())
