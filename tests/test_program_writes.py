@@ -45,7 +45,12 @@ def test_a_parameter_that_is_read_at_its_own_place_is_computed_there(of, monkeyp
         assert np.array_equal(x, values * 2 + values[::-1])
         x, y = of(values), of(values)
         exchange(x, y)
-    assert np.array_equal(x, values + 1) and np.array_equal(y, values * 2)
+        assert np.array_equal(x, values + 1) and np.array_equal(y, values * 2)
+        x = of(values)
+        scale_and_add(x, x)
+        assert np.array_equal(x, values * 3)
+    with pytest.raises(ValueError, match="x and y are both written and share memory"):
+        exchange(x, x)
     memory = of(np.append(values.ravel(), [1, 2, 3]).astype("f4"))
     scale_and_add(memory[3:], memory[:-3])  # each reads what the other one writes
     whole = np.append(values.ravel(), [1, 2, 3])

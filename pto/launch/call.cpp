@@ -70,7 +70,10 @@ bool may_write_in_place(const ProgramSpec& spec, size_t output,
                        !spec.inputs[written].is_read || is_by_element;
   if (!is_free || !is_contiguous(to.rank, to.sizes, to.strides)) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i == written || (is_by_element && is_same(to, inputs[i]))) continue;
+    const bool is_written = std::any_of(spec.outputs.begin(), spec.outputs.end(), [i](auto& one) {
+      return one.writes == static_cast<int>(i);
+    });
+    if (i == written || (is_by_element && !is_written && is_same(to, inputs[i]))) continue;
     if (overlap(address_range(to), address_range(inputs[i]))) return false;
   }
   return true;
