@@ -3,7 +3,7 @@
 // made again on other memory, without Python. It returns new results, or computes all of them in
 // arguments.
 //
-//     const pto_bound_call* call = ...;       // Callable.bound_call(), in a capsule of this name
+//     const pto_bound_call* call = found;     // in the capsule of Callable.bound_call()
 //     void* out = call->allocate(bytes);      // for tensors[n_inputs]
 //     if (call->run(call, inputs, &out) != 0) puts(call->error());
 //

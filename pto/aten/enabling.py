@@ -39,7 +39,7 @@ class Enabled:
     Leaving raises Failure on another thread, or before something that began inside it has ended.
     """
 
-    def __init__(self, names: Sequence[str], slot: int | None):
+    def __init__(self, names: Sequence[str], slot: int | None = None):
         self.names, self.slot = tuple(names), slot
 
     def off(self) -> None:
@@ -47,7 +47,7 @@ class Enabled:
         with _lock:
             if self in _process:
                 _process.remove(self)
-                last = _process[-1] if _process else Enabled((), None)
+                last = _process[-1] if _process else Enabled(())
                 _loaded().process(last.names or None, last.slot)
 
     def __enter__(self) -> "Enabled":

@@ -51,8 +51,8 @@ def _matrices(first, second):
     return sample
 
 
-@row("mm", **_PRODUCT, factors=("self", "mat2"), unless=_unless_sized(self=2, mat2=2),
-     sample=_matrices("self", "mat2"))  # fmt: skip
+@row("mm", **_PRODUCT, factors=("self", "mat2"), sample=_matrices("self", "mat2"),
+     unless=_unless_sized((("self", 1), ("mat2", 0)), self=2, mat2=2))  # fmt: skip
 def mm(self, mat2):
     return tile.matmul(self, mat2)
 
@@ -66,7 +66,8 @@ def _batches(first, second):
 
 
 @row("bmm", **_PRODUCT, factors=("self", "mat2"), sample=_batches("self", "mat2"),
-     unless=_unless_sized((("self", 0), ("mat2", 0)), self=3, mat2=3))  # fmt: skip
+     unless=_unless_sized((("self", 0), ("mat2", 0)), (("self", 2), ("mat2", 1)),
+                          self=3, mat2=3))  # fmt: skip
 def bmm(self, mat2):
     return tile.matmul(self, mat2)
 
@@ -91,13 +92,16 @@ def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
     return cast(tile.gelu(found, "tanh") if use_gelu else tile.relu(found), self.dtype)
 
 
+_BATCHES = (("batch1", 0), ("batch2", 0)), (("batch1", 2), ("batch2", 1))
+
+
 def _baddbmm(tensor, rows, columns):
     made = _batches("batch1", "batch2")(tensor, rows, columns)
     return {"self": tensor(*made["batch1"].shape), **made}
 
 
 @row("baddbmm", **_PRODUCT, factors=("batch1", "batch2"), sample=_baddbmm,
-     unless=_unless_sized((("batch1", 0), ("batch2", 0)), self=3, batch1=3, batch2=3,
+     unless=_unless_sized(*_BATCHES, self=3, batch1=3, batch2=3,
                           result=(("batch1", 0), ("batch1", 1), ("batch2", 2))))  # fmt: skip
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     return _added(self, _product(batch1, batch2), beta, alpha)
@@ -106,7 +110,7 @@ def baddbmm(self, batch1, batch2, beta=1, alpha=1):
 @row("addbmm", **_PRODUCT, factors=("batch1", "batch2"),
      sample=lambda t, m, n: {**_baddbmm(t, m, n), "self": t(*_batches("x", "y")(t, m, n)["x"]
                                                            .shape[1:])},
-     unless=_unless_sized((("batch1", 0), ("batch2", 0)), batch1=3, batch2=3,
+     unless=_unless_sized(*_BATCHES, batch1=3, batch2=3,
                           result=(("batch1", 1), ("batch2", 2))))  # fmt: skip
 def addbmm(self, batch1, batch2, beta=1, alpha=1):
     return _added(self, tile.sum(_product(batch1, batch2), 0), beta, alpha)
