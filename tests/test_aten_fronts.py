@@ -229,6 +229,20 @@ def test_what_no_row_takes_is_pytorchs(asked):
     assert "native_layer_norm_backward" in refused
 
 
+def test_a_clone_keeps_the_stride_of_an_axis_of_one():
+    odd = X.as_strided((1, 3), (6, 1))
+    with pto.aten.enable(slot=0):
+        assert odd.clone().stride() == (6, 1) and X[:1].clone().stride() == X[:1].stride()
+
+
+def test_gradients_of_a_layer_norm_over_all_axes_have_the_shape_of_its_weight():
+    mean, rstd = aten.native_layer_norm(X, [6, 8], Y, Y, 1e-5)[1:]
+    given = (Y, X, [6, 8], mean, rstd, Y, X, [True] * 3)
+    wanted = aten.native_layer_norm_backward(*given)
+    with pto.aten.enable(slot=0):
+        same(aten.native_layer_norm_backward(*given), wanted)
+
+
 def test_outputs_that_meet_what_is_read_are_pytorchs():
     buffer = drawn(24, 8)
     with pto.aten.enable(slot=0):

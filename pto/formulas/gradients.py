@@ -25,6 +25,8 @@ def layer_norm(
     y = (x - mean) * inverse
     g = d if weight is None else d * weight
     d_x = g - tile.mean(g, axes, keepdim=True) - y * tile.mean(g * y, axes, keepdim=True)
+    if not rows:  # without axes tile.sum() would take all
+        return inverse * d_x, d * y, d
     return inverse * d_x, tile.sum(d * y, rows), tile.sum(d, rows)
 
 
