@@ -168,6 +168,8 @@ def test_a_batch_norm_of_bfloat16_beside_weights_of_float32_has_gradients():
 
 def test_the_gradient_of_an_embedding_is_one_step_of_aten():
     table = torch.nn.Embedding(50, 8, padding_idx=1)
+    with torch.no_grad():  # 1 - tanh(x) ** 2 cancels where x is large
+        table.weight.uniform_(-1, 1, generator=torch.Generator().manual_seed(1))
     at = tensor([[1, 4, 4], [49, 0, 1]])
 
     def function(at):
