@@ -126,6 +126,12 @@ def test_only_and_exclude_choose_and_refuse(calls):
     on.off()
 
 
+def test_a_slot_is_a_number():
+    for slot in ("tile", True, 0.0):
+        with pytest.raises(TypeError, match="pto.aten.enable: slot is"):
+            pto.aten.enable(slot=slot)
+
+
 def test_a_slot_ends_with_the_choice_that_asked_for_it(calls):
     x = values(4, dtype=torch.float64)  # which nobody has measured
     with pto.aten.enable(only=["exp"], slot=0):

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 import pto.aten
-from pto.aten import measuring, shadowing, wins
+from pto.aten import enabling, measuring, shadowing, wins
 from pto.aten.records import library
 from pto.aten.rows import _row_of
 from pto.aten.shadowing import save_call
+from pto.aten.table import ROWS
 from pto.config import config
 
 x = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
@@ -146,3 +147,32 @@ def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys,
         pto.aten.measure(["nothing"])
     with pytest.raises(ValueError, match="int32 is not measured"):
         pto.aten.measure(["neg"], kinds=["int32"])
+
+
+@pytest.mark.usefixtures("aten_parts")
+def test_aten_is_measured_without_rows_whatever_the_process_enables(monkeypatch):
+    on = pto.aten.enable(slot=0)
+    alone = enabling.enable(only=["exp"], slot=0)
+    alone.off()
+
+    x = torch.rand(4, 8)
+    try:
+        with measuring._without_rows():
+            taken = []
+            monkeypatch.setattr(enabling, "_on_taken", [taken.append])
+            enabling._loaded().forget()
+            torch.exp(x)
+            assert not taken
+            assert enabling.reaches(alone, lambda: torch.exp(x))
+            assert not enabling.reaches(alone, lambda: torch.exp(x.to(torch.complex64)))
+            taken.clear()
+        torch.exp(x * 2)
+        assert "exp" in taken or "mul.Tensor" in taken
+    finally:
+        on.off()
+    ours, aten, _ = measuring._calls(ROWS["exp"], {"self": x}, False, False)
+    assert ours is aten
+    ours, aten, _ = measuring._calls(
+        ROWS["_add_relu.Scalar"], {"self": x, "other": 2}, False, False
+    )
+    assert ours is not aten  # such a call does not reach the row

@@ -12,13 +12,13 @@ Thread safety: any thread may enable and call; enable() calls run one after anot
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
 from pto.aten.binding import Bound
+from pto.aten.implementations import check_slot, ours
 from pto.aten.implementations import on_change as on_implementation
-from pto.aten.implementations import ours
 from pto.aten.records import Fronts, Record, arrays_in, library, listed, record_of
 from pto.config import on_change as on_setting
 from pto.errors import InvalidValue, nearest
@@ -28,6 +28,7 @@ _fronts: Fronts | None = None
 _records: list[Record] = []  # of each front
 _failed: dict[str, str] = {}  # why a front could not be put there
 _installed: set[str] = set()
+_on_taken: list[Callable[[str], Any]] = []  # told the full name of a call that takes a row
 _process: list["Enabled"] = []  # those on for the process, the last one counts
 _lock = Lock()  # of all of these
 
@@ -71,8 +72,10 @@ def enable(
 
     A `with` turns them on for the process until it is entered.
     `only` and `exclude` name operators ("exp") or overloads ("exp.out"). Raises InvalidValue, with
-    the reason, for a name that has nothing to enable; Failure where the fronts are not built.
+    the reason, for a name that has nothing to enable, InvalidType for a slot that is no number;
+    Failure where the fronts are not built.
     """
+    check_slot(slot, "pto.aten.enable")
     fronts = _loaded()
     ready = [full for full in fronts.names if _serves(full, slot)]
     if only is not None:
@@ -89,6 +92,20 @@ def enable(
         _process.append(made)
         fronts.process(made.names, slot)
     return made
+
+
+def reaches(on: Enabled, call: Callable[[], Any]) -> bool:
+    """Whether a call of PyTorch reaches a row that `on` turns on; it makes the call."""
+    taken: list[str] = []
+    told = taken.append
+    _on_taken.append(told)
+    _loaded().forget()
+    try:
+        with on:
+            call()
+    finally:
+        _on_taken.remove(told)
+    return not set(taken).isdisjoint(on.names)
 
 
 def _loaded() -> Fronts:
@@ -158,6 +175,8 @@ def _run(index: int, slot: int | None, values: tuple) -> tuple[Any, Any]:
     for one in ours(record.full_name):
         is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
         if is_asked and library().fit(record, bound.values):
+            for told in _on_taken:
+                told(record.full_name)
             return one.run(bound, None), one.plan(bound)
     is_settled = record.is_functional or not _share_memory(bound)
     return NotImplemented, NotImplemented if is_settled else None

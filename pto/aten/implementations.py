@@ -139,18 +139,23 @@ def implementations(record: Record) -> Sequence[Implementation]:
     return [*ours(record.full_name), aten]
 
 
+def check_slot(slot: Any, where: str) -> None:
+    """Raises InvalidType for a slot that is no number and not None."""
+    if slot is not None and (isinstance(slot, bool) or not isinstance(slot, int)):
+        raise InvalidType(
+            f"{where}: slot is {slot!r}",
+            f"slots are numbers: 0 to {ATEN - 1} are ours, {ATEN} is ATen's kernel",
+            "give one of these, or None",
+        )
+
+
 def choose(bound: Bound, slot: int | None = None) -> Implementation:
     """The implementation that runs a call: the lowest slot that takes it, or the one asked for.
 
     Raises InvalidValue with the reasons of all where none takes it, InvalidType for a slot that is
     no number.
     """
-    if slot is not None and (isinstance(slot, bool) or not isinstance(slot, int)):
-        raise InvalidType(
-            f"{bound.record.full_name}: slot is {slot!r}",
-            f"its slots are {', '.join(map(repr, implementations(bound.record)))}",
-            "give the number of one of these, or None",
-        )
+    check_slot(slot, bound.record.full_name)
     reasons = []
     for one in implementations(bound.record):
         if slot is not None and one.slot != slot:

@@ -5,9 +5,9 @@
     pto.aten.measure()            # at most 2 minutes; used where pto.config.measured is True
 
 It times the dispatcher's own call with and without `enable(slot=0)`, in turn, on the same tensors
-of one process; a time is the least of all rounds. A row that cannot be enabled, since PyTorch
-composes the overload of others, is called itself. It compares the results before, and raises
-Failure for a row that is too far from ATen. Thread safety: one thread measures.
+of one process; a time is the least of all rounds. A row that this call does not reach, as where
+PyTorch composes the overload of others, is called itself. It compares the results before, and
+raises Failure for a row that is too far from ATen. Thread safety: one thread measures.
 """
 
 import json
@@ -70,12 +70,13 @@ def measured(
         given = {name: library().as_tensors(value) for name, value in given.items()}
         longest = 0.0
         for with_out in (False, True):
-            calls = _calls(row, given, with_out, size <= CHECKED and not with_out)
-            if calls is None:
-                continue
-            ours, aten = interleaved(*calls, rounds, clock)
+            with _without_rows():
+                calls = _calls(row, given, with_out, size <= CHECKED and not with_out)
+                if calls is None:
+                    continue
+                ours, aten = interleaved(*calls, rounds, clock)
+                traffic = sum(a.nbytes for a in arrays_of([*given.values(), calls[1]()]))
             longest = max(longest, ours, aten)
-            traffic = sum(a.nbytes for a in arrays_of([*given.values(), calls[1]()]))
             yield Found(row.overload, kind, size, traffic, with_out, ours, aten)
         if longest > TOO_LONG_S:
             return
@@ -111,18 +112,26 @@ def _calls(
     def aten() -> Any:
         return record.handle(**arguments)
 
-    on = _enabled(record.full_name)
+    on = _enabled(record.full_name, aten)
     return (lambda: row.program(**values), aten, nullcontext()) if on is None else (aten, aten, on)
 
 
-def _enabled(full_name: str) -> AbstractContextManager | None:
-    """Turns the row of an overload on for this thread, in a `with`; None where nothing can."""
+def _without_rows() -> AbstractContextManager:
+    """Leaves this thread's calls of PyTorch to ATen, whatever the process enables."""
+    try:
+        return enabling.enable(only=[])
+    except Failure:  # without the part that enables, nothing is on
+        return nullcontext()
+
+
+def _enabled(full_name: str, call: Callable[[], Any]) -> AbstractContextManager | None:
+    """Turns the row of an overload on for this thread; None where the call does not reach it."""
     try:
         on = enabling.enable(only=[full_name], slot=SLOT)
-    except InvalidValue:
+    except (InvalidValue, Failure):
         return None
     on.off()
-    return on
+    return on if enabling.reaches(on, call) else None
 
 
 def interleaved(

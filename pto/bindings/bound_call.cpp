@@ -12,7 +12,6 @@
 #include "pto/bindings/jit_binder.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/launch/call.hpp"
-#include "pto/launch/executor.hpp"
 #include "pto/launch/launch.hpp"
 
 namespace pto::bindings {
@@ -20,9 +19,9 @@ namespace {
 
 struct BoundCall final : pto_bound_call {
   BoundCall(std::shared_ptr<const Program> made, std::span<const pto_tensor_ref> inputs,
-            std::span<const uint64_t> scalars);
+            std::span<const uint64_t> scalars, Kind kind);
 
-  int64_t bytes = 0;  // of all tensors
+  bool uses_torch_threads = false;  // for much work on torch tensors
   std::shared_ptr<const Program> program;
   Call call;
   std::vector<pto_tensor> described;
@@ -64,18 +63,11 @@ int32_t run(const pto_bound_call* call, void* const* inputs, void* const* output
   const std::span in(inputs, static_cast<size_t>(self.n_inputs));
   const std::span out(outputs, static_cast<size_t>(self.n_outputs));
   try {
-    const HostExecutor& host = torch_executor();
-    if (self.bytes <= kKeepLockBytes || host.threads == nullptr) {
-      self.call.run(in, out);
-      return 0;
-    }
-    const ScopedThreadLimit limit(host.threads());
-    if (host.run == nullptr) {
-      self.call.run(in, out);
-      return 0;
-    }
-    const ScopedExecutor executor(host.run, nullptr);
-    self.call.run(in, out);
+    const auto call_it = [&] { self.call.run(in, out); };
+    if (self.uses_torch_threads)
+      run_on_torch_threads(call_it);
+    else
+      call_it();
   } catch (const std::exception& error) {
     set_last_error(error.what());
     return 1;
@@ -94,14 +86,16 @@ void release(const pto_bound_call* call) {
 }
 
 BoundCall::BoundCall(std::shared_ptr<const Program> made, std::span<const pto_tensor_ref> inputs,
-                     std::span<const uint64_t> scalars)
+                     std::span<const uint64_t> scalars, Kind kind)
     : pto_bound_call{}, program(std::move(made)), call(*program, inputs, scalars) {
+  int64_t bytes = 0;
   for (const auto& all : {call.inputs(), call.outputs()})
     for (pto_tensor one : all) {
       one.data = nullptr;
       described.push_back(one);
       bytes += one.extent_bytes;
     }
+  uses_torch_threads = kind == Kind::Torch && bytes > kKeepLockBytes;
   n_inputs = static_cast<int32_t>(call.inputs().size());
   n_outputs = static_cast<int32_t>(call.outputs().size());
   tensors = described.data();
@@ -149,7 +143,8 @@ PyObject* JitBinder::bound_call(const Passed& passed) {
     uint64_t scalars[kMaxParameters];
     const size_t count = take_numbers(bound, scalars);
     return capsule_of(std::make_unique<BoundCall>(found.entry->program, reader.tensors(),
-                                                  std::span<const uint64_t>(scalars, count)));
+                                                  std::span<const uint64_t>(scalars, count),
+                                                  reader.origin().kind));
   } catch (const ForLibrary&) {
   } catch (const Stepped&) {
   }

@@ -340,12 +340,8 @@ void JitBinder::execute(Call* call, const ArgumentReader& reader, std::span<void
   running([&] {
     if (work <= kKeepLockBytes) return run();
     const Unlocked unlocked;
-    const HostExecutor& host = torch_executor();
-    if (reader.origin().kind != Kind::Torch || host.threads == nullptr) return run();
-    ScopedThreadLimit limit(host.threads());
-    if (host.run == nullptr) return run();
-    ScopedExecutor executor(host.run, nullptr);
-    run();
+    if (reader.origin().kind != Kind::Torch) return run();
+    run_on_torch_threads(run);
   });
 }
 

@@ -24,6 +24,7 @@
 #include "pto/bindings/callable.hpp"
 #include "pto/bindings/captures.hpp"
 #include "pto/launch/call.hpp"
+#include "pto/launch/executor.hpp"
 #include "pto/launch/kernel_table.hpp"
 #include "pto/launch/pool.hpp"
 #include "pto/launch/staging.hpp"
@@ -39,6 +40,17 @@ struct HostExecutor {
   int (*is_plain)() = nullptr;
 };
 HostExecutor& torch_executor();
+
+// Runs work on torch tensors on the threads that PyTorch allows.
+template <class Run>
+void run_on_torch_threads(const Run& run) {
+  const HostExecutor& host = torch_executor();
+  if (host.threads == nullptr) return run();
+  const ScopedThreadLimit limit(host.threads());
+  if (host.run == nullptr) return run();
+  const ScopedExecutor executor(host.run, nullptr);
+  run();
+}
 
 // True while pto.config.interpret is: calls go to `call_interpreted`.
 bool& interprets_calls();
