@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs: text that runs both under @pto.jit and on NumPy, where pto is `on_numpy`.
 
-    text = random_program(7)         # def program7(x, y, rows, lengths, out): ...
+    text = random_program(7)         # def program7(x, y, rows, lengths, out, scale=-2.0): ...
     arrays = random_arrays(7)
 
 Values are small integers, so that sums in any order are exact; everything follows from the seed.
@@ -100,6 +100,8 @@ _STATEMENTS = (
     "a = a + pto.sum(pto.transpose(pto.concat([x, out], 1), 0, 1), 0)[0]",
     "a = a + pto.reshape(out[{n}], 1, x.shape[1])[0]",
     "t = small(t + pto.matmul(out[{n} : {n} + 1], y, b_trans=True))",
+    "t = small(t + pto.matmul(out[{n} : {n} + 1], y, b_trans=True) * scale)",
+    "a = small(x[{n}] * scale - pto.sum(pto.matmul(x, out, b_trans=True) * scale, 1)[{n}])",
     "t[0, {n}] = t[0, rows[{n}]] - 1",
     "c = c + lengths[{n}]",
     "c = pto.min(c, {n} * 2 + 1)",
@@ -154,14 +156,14 @@ _CONDITIONS = (
 )
 # `and` reads no row that Python would not.
 _CONDITIONS_OF_ROWS = ("lengths[{n}] > 1", "rows[{n}] < {n} or c > lengths[{n}]",
-                       "{n} > 0 and lengths[{n} - 1] > 1", "pto.sum(x[{n}], 0) < 0")  # fmt: skip
+                       "{n} > 0 and lengths[{n} - 1] > 1", "pto.sum(x[{n}] * scale, 0) < 0")  # fmt: skip
 
 
 def random_program(seed: int) -> str:
     """The text of the function program<seed>."""
     chosen = random.Random(seed)
     lines = [
-        f"def program{seed}(x, y, rows, lengths, out):",
+        f"def program{seed}(x, y, rows, lengths, out, scale: float = -2.0):",
         "    small = lambda v: pto.minimum(pto.maximum(v, -9.0), 9.0)",
         "    eighths = lambda v: pto.cast(small(v), pto.i8)",
         "    a, t = pto.zeros([x.shape[1]]), pto.zeros([1, x.shape[0]])",

@@ -54,7 +54,7 @@ def defect(text, seed, path):
     if not report.is_equal:
         return str(report), ""
     graph = program.trace(*arrays)
-    named = dict(zip(("x", "y", "rows", "lengths", "out"), arrays, strict=True))
+    named = dict(zip(("x", "y", "rows", "lengths", "out"), arrays, strict=True), scale=-2.0)
     found = {"interpreter": pto.interpret(graph, *(named[one[0]] for one in graph.inputs))}
     if is_compiled(seed):
         found["compiled form"] = [*program(*arrays), *arrays]

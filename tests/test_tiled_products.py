@@ -32,6 +32,11 @@ def two(x, w, bias):
 
 
 @pto.jit
+def scaled(x, w, bias, alpha: float = 0.3, beta: float = -1.7):
+    return x @ w * alpha + bias * beta
+
+
+@pto.jit
 def chain(x, w, bias):
     h = pto.tanh(x @ w + bias)
     return pto.sigmoid(pto.matmul(h, w, b_trans=True))
@@ -55,6 +60,7 @@ AFTER = {
     gelu_layer: pto.jit(lambda s, x, w, bias: pto.gelu(s + bias)),
     normed: pto.jit(lambda s, x, w, bias: pto.layer_norm(s, bias)),
     turned: pto.jit(lambda s, x, w, bias: pto.transpose(pto.exp(s + bias), -1, -2)),
+    scaled: pto.jit(lambda s, x, w, bias: s * 0.3 + bias * -1.7),
     two: pto.jit(lambda s, x, w, bias: (pto.relu(s + bias), pto.sum(s + bias, -1))),
 }
 SHAPES = [((1,), 70, 1030), ((7,), 3, 65), ((1000,), 5, 200), ((961,), 2, 700), ((3, 5), 8, 300),
@@ -91,7 +97,7 @@ def steps(function, *arguments):
     return str(function.explain(*arguments)).split("==== steps ====")[1].split("====")[0]
 
 
-@pytest.mark.parametrize("function", [gelu_layer, normed, turned, two, chain],
+@pytest.mark.parametrize("function", [gelu_layer, normed, turned, scaled, two, chain],
                          ids=lambda f: f.__name__)  # fmt: skip
 def test_the_tiles_of_a_product_run_side_by_side(function):
     lines = steps(function, *arrays((7,), 3, 65)).splitlines()

@@ -66,7 +66,7 @@ GraphPrinter GraphPrinter::printer_of(Value v, const Graph& body, const Results&
       inner.set_number(input, index);
     else if (finds_next_ && !has_made(outer))
       continue;  // which no address needs
-    else if (is_number(body[input].type))
+    else if (is_number(body[input].type) || body[input].op == Opcode::scalar)
       inner.set_number(input, number(outer));
     else
       inner.set_place(input, place(outer));
