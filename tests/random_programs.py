@@ -155,8 +155,12 @@ _CONDITIONS = (
     "2 > 1",
 )
 # `and` reads no row that Python would not.
-_CONDITIONS_OF_ROWS = ("lengths[{n}] > 1", "rows[{n}] < {n} or c > lengths[{n}]",
-                       "{n} > 0 and lengths[{n} - 1] > 1", "pto.sum(x[{n}] * scale, 0) < 0")  # fmt: skip
+_CONDITIONS_OF_ROWS = (
+    "lengths[{n}] > 1",
+    "rows[{n}] < {n} or c > lengths[{n}]",
+    "{n} > 0 and lengths[{n} - 1] > 1",
+    "pto.sum(x[{n}] * scale, 0) < 0",
+)
 
 
 def random_program(seed: int) -> str:
