@@ -17,7 +17,7 @@
 // Invariant: plans are of calls that are_plain(), and of the newest runner; pto_torch_aten_forget()
 // drops them all. What is Python's dies under Python's lock.
 // Thread safety: any thread. Plans have a lock of their own, which nobody holds who waits for
-// Python's.
+// Python's; each thread finds those that it ran lately without it.
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -29,11 +29,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -45,7 +44,6 @@
 #include "pto/adapters/torch/aten/fronts.hpp"
 #include "pto/adapters/torch/call_key.hpp"
 #include "pto/adapters/torch/dlpack_types.hpp"
-#include "pto/adapters/torch/plain_keys.hpp"
 #include "pto/bindings/python_lock.hpp"
 
 namespace pto::torch_adapter::aten_fronts {
@@ -105,60 +103,8 @@ PyObject* object_of(const c10::IValue& value) {
   return list;
 }
 
-bool add(const c10::IValue& value, CallKey& key);
-
-bool add_members(const c10::IValue& list, CallKey& key) {
-  const auto items = list.toListRef();
-  key.insert(key.end(), {'l', static_cast<int64_t>(items.size())});
-  for (const c10::IValue& item : items)
-    if (!add(item, key)) return false;
-  return true;
-}
-
-void add_text(const std::string& text, CallKey& key) {
-  key.insert(key.end(), {'s', static_cast<int64_t>(text.size())});
-  const size_t begin = key.size();
-  key.resize(begin + (text.size() + sizeof key[0] - 1) / sizeof key[0]);
-  std::memcpy(key.data() + begin, text.data(), text.size());
-}
-
-// Adds type and layout; false: a tensor that no plan takes.
-bool add_tensor(const at::Tensor& tensor, CallKey& key) {
-  key.push_back(tensor.requires_grad() ? 'g' : 't');
-  if (!has_plain_keys(tensor) || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
-    return false;
-  add_layout(tensor, key);
-  return true;
-}
-
-// Adds a tensor by its layout, anything else by its value; false: a call with it has no key.
-bool add(const c10::IValue& value, CallKey& key) {
-  if (value.isTensor()) return add_tensor(value.toTensor(), key);
-  if (value.isNone())
-    key.push_back('n');
-  else if (value.isBool())
-    key.insert(key.end(), {'b', value.toBool()});
-  else if (value.isInt())
-    key.insert(key.end(), {'i', value.toInt()});
-  else if (value.isDouble())
-    key.insert(key.end(), {'d', std::bit_cast<int64_t>(value.toDouble())});
-  else if (value.isString())
-    add_text(value.toStringRef(), key);
-  else
-    return value.isList() && add_members(value, key);
-  return true;
-}
-
-using Arguments = std::span<const c10::IValue>;
-
-bool add_all(Arguments arguments, CallKey& key) {
-  for (const c10::IValue& value : arguments)
-    if (!add(value, key)) return false;
-  return true;
-}
-
 // Makes a call as an earlier one like it was made. Null: Python's error.
-PyObject* run_planned(PyObject* plan, Arguments arguments) {
+PyObject* run_planned(PyObject* plan, const FrontCall& call) {
   PyObject* const names = PyTuple_GET_ITEM(plan, 1);
   PyObject* const places = PyTuple_GET_ITEM(plan, 2);
   PyObject* const constants = PyTuple_GET_ITEM(plan, 3);
@@ -167,7 +113,7 @@ PyObject* run_planned(PyObject* plan, Arguments arguments) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     const long place = PyLong_AsLong(PyTuple_GET_ITEM(places, i));
     held.emplace_back(place < 0 ? Py_NewRef(PyTuple_GET_ITEM(constants, i))
-                                : object_of(arguments[static_cast<size_t>(place)]));
+                                : object_of(call.value(static_cast<size_t>(place))));
     // A compiled program takes a list of tensors as a tuple, as what it is compiled for.
     if (PyList_Check(held.back().get())) held.back() = PyList_AsTuple(held.back().get());
     values.push_back(held.back().get());
@@ -234,15 +180,15 @@ void make_results(const BoundPlan& plan, void** memory, FrontResults& results) {
 
 // Makes a call as an earlier one like it was made, without Python; false: where it writes to, there
 // is something to be read.
-bool run_bound(const BoundPlan& plan, Arguments arguments, FrontResults& results) {
+bool run_bound(const BoundPlan& plan, FrontCall& call) {
   std::array<void*, PTO_MAX_TENSORS> inputs;
   std::array<void*, PTO_MAX_BUFFERS> outputs;
   for (size_t i = 0; i < plan.inputs.size(); ++i)
-    inputs[i] = const_cast<void*>(arguments[plan.inputs[i]].toTensor().const_data_ptr());
+    inputs[i] = const_cast<void*>(call.tensor(plan.inputs[i]).const_data_ptr());
   for (size_t i = 0; i < plan.outputs.size(); ++i)
-    outputs[i] = arguments[plan.outputs[i]].toTensor().mutable_data_ptr();
+    outputs[i] = call.tensor(plan.outputs[i]).mutable_data_ptr();
   if (plan.makes_results)
-    make_results(plan, outputs.data(), results);
+    make_results(plan, outputs.data(), call.results);
   else if (plan.call->takes(plan.call, inputs.data(), outputs.data()) == 0)
     return false;
   TORCH_CHECK(plan.call->run(plan.call, inputs.data(), outputs.data()) == 0, plan.call->error());
@@ -251,20 +197,21 @@ bool run_bound(const BoundPlan& plan, Arguments arguments, FrontResults& results
 
 // Asks Python for a call, and keeps the plan for those like it where there is a key. Null: Python's
 // error.
-PyObject* run_unknown(int32_t index, Wish wish, Arguments arguments, const CallKey* key) {
+PyObject* run_unknown(const FrontCall& call, const CallKey* key) {
   const int64_t before = plans().forgotten;
-  THPObjectPtr values(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
-  for (size_t i = 0; i < arguments.size(); ++i)
-    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), object_of(arguments[i]));
-  PyObject* const slot = wish == kAnySlot ? Py_NewRef(Py_None) : PyLong_FromLong(wish - kFirstSlot);
-  THPObjectPtr pair(PyObject_CallFunction(run_in_python, "iNO", index, slot, values.get()));
+  THPObjectPtr values(PyTuple_New(static_cast<Py_ssize_t>(call.size())));
+  for (size_t i = 0; i < call.size(); ++i)
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), object_of(call.value(i)));
+  PyObject* const slot =
+      call.wish() == kAnySlot ? Py_NewRef(Py_None) : PyLong_FromLong(call.wish() - kFirstSlot);
+  THPObjectPtr pair(PyObject_CallFunction(run_in_python, "iNO", call.index(), slot, values.get()));
   if (!pair) return nullptr;
   PyObject* const given = PyTuple_GET_ITEM(pair.get(), 1);
   if (key && given != Py_None) {
     Plan plan = plan_of(given);
     std::optional<Plan> dropped;  // dies without the lock: it may run Python's code
     const std::lock_guard lock(plans().mutex);
-    if (before == plans().forgotten) dropped = plans().of[index].keep(*key, std::move(plan));
+    if (before == plans().forgotten) dropped = plans().of[call.index()].keep(*key, std::move(plan));
   }
   return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
 }
@@ -282,45 +229,70 @@ bool take(PyObject* made, FrontResults& results) {
 }
 
 // Makes a call in Python, by the plan for its key (null: it has none) where there is one.
-bool run_locked(int32_t index, Wish wish, Arguments arguments, const CallKey* key,
-                FrontResults& results) {
+bool run_locked(FrontCall& call, const CallKey* key) {
   if (bindings::python_has_ended()) return false;
   const bindings::Locked locked;
   const c10::AutoGradMode without_gradients(false);
+  // A kernel runs below views; a program that is called from outside does not expect that.
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  const c10::impl::ForceDispatchKeyGuard outside(
+      keys.included_, keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
+  const bool may_plan = key && are_plain() != 0;
   THPObjectPtr plan;
-  if (key) {
+  if (may_plan) {
     const std::lock_guard lock(plans().mutex);
-    const Plan* const found = plans().of[index].find(*key);
+    const Plan* const found = plans().of[call.index()].find(*key);
     if (found && found->in_python) plan = Py_NewRef(found->in_python.get());
   }
-  THPObjectPtr made(plan ? run_planned(plan.get(), arguments)
-                         : run_unknown(index, wish, arguments, key));
+  THPObjectPtr made(plan ? run_planned(plan.get(), call)
+                         : run_unknown(call, may_plan ? key : nullptr));
   if (!made) {
     python_error error;
     error.persist();
     throw error;
   }
-  return take(made.get(), results);
+  return take(made.get(), call.results);
 }
 
-bool run(int32_t index, Wish wish, Arguments arguments, FrontResults& results) {
-  // A kernel runs below views; a program that is called from outside does not expect that.
-  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  const c10::impl::ForceDispatchKeyGuard outside(
-      keys.included_, keys.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
-  static thread_local CallKey key;
-  key = {wish};
-  const bool has_key = are_plain() != 0 && add_all(arguments, key);
-  if (has_key) {
-    std::unique_lock lock(plans().mutex);
-    if (const Plan* const plan = plans().of[index].find(key)) {
-      const std::shared_ptr<const BoundPlan> bound = plan->bound;
-      if (!bound && !plan->in_python) return false;
-      lock.unlock();
-      if (bound) return run_bound(*bound, arguments, results);
-    }
+// A plan without Python that the thread found lately.
+struct Recent {
+  bool is_of(std::span<const int64_t> other, int64_t now) const {
+    return forgotten == now && std::ranges::equal(key, other);
   }
-  return run_locked(index, wish, arguments, has_key ? &key : nullptr, results);
+  CallKey key;
+  int64_t forgotten = -1;                  // Plans::forgotten when it was found
+  std::shared_ptr<const BoundPlan> bound;  // null: the row refuses
+};
+
+Recent& recent_of(std::span<const int64_t> key) {
+  constexpr size_t kRecent = 64;  // of a thread
+  static thread_local std::array<Recent, kRecent> all;
+  uint64_t hash = 0, odd = 1;
+  for (const int64_t word : key) {
+    hash += static_cast<uint64_t>(word) * odd;
+    odd += 0x9E3779B97F4A7C16u;  // stays odd
+  }
+  return all[hash >> 32 & (kRecent - 1)];
+}
+
+// Finds the plan of a call among those of all threads; false: it has none without Python.
+bool find(const FrontCall& call, const CallKey& key, Recent* found) {
+  const std::lock_guard lock(plans().mutex);
+  const Plan* const plan = plans().of[call.index()].find(key);
+  if (!plan || plan->in_python) return false;
+  *found = {key, plans().forgotten, plan->bound};
+  return true;
+}
+
+bool run(FrontCall& call) {
+  const auto words = call.key();
+  if (words.empty()) return run_locked(call, nullptr);
+  Recent& recent = recent_of(words);
+  if (!recent.is_of(words, plans().forgotten.load(std::memory_order_acquire))) {
+    const CallKey key(words.begin(), words.end());
+    if (!find(call, key, &recent)) return run_locked(call, &key);
+  }
+  return recent.bound && run_bound(*recent.bound, call);
 }
 
 }  // namespace

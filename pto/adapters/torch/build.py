@@ -57,7 +57,7 @@ DIRECT = dataclasses.replace(
     links=(*NODE.links, "-ltorch_python"),
 )
 _FUNCTIONS = "pto/aten/functions.hpp"
-_FRONTS = _HERE / "aten/fronts.cpp"
+_FRONTS = tuple(_HERE / f"aten/{name}.cpp" for name in ("fronts", "front_arguments"))
 _SMALL = ("-O1", "--param", "ggc-min-expand=25")  # 3,000 functions take 600 MB
 
 
@@ -65,7 +65,7 @@ def aten() -> library.Part:
     """The part with ATen's calls, whose thunks are written for the PyTorch that is installed."""
     from pto.adapters.torch.aten.generate import thunks_text
 
-    sources = [one for one in (_HERE / "aten").glob("*.cpp") if one != _FRONTS]
+    sources = [one for one in (_HERE / "aten").glob("*.cpp") if one not in _FRONTS]
     return dataclasses.replace(
         NODE,
         name="aten",
@@ -85,7 +85,7 @@ def fronts() -> library.Part:
         name="fronts",
         title="the fronts of ATen's kernels",
         without="without it pto.aten.enable() has nothing to put before them",
-        sources=(_FRONTS, _written("fronts", fronts_text())),
+        sources=(*_FRONTS, _written("fronts", fronts_text())),
         options=(*NODE.options, *_SMALL),
     )
 

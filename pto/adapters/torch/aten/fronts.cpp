@@ -96,107 +96,17 @@ Wish front_wish(int32_t index) {
   return choice && !is_running ? (*choice)[static_cast<size_t>(index)] : kOff;
 }
 
-FrontCall::~FrontCall() {
-  for (size_t i = 0; i < count_; ++i) arguments()[i].~IValue();
-}
-
-void FrontCall::push(c10::IValue value) {
-  others_ >>= 1;
-  if (!takes_) return;
-  if (count_ == kMost)
-    takes_ = false;
-  else
-    new (&arguments()[count_++]) c10::IValue(std::move(value));
-}
-
-void FrontCall::check(const at::Tensor& tensor) {
-  takes_ = takes_ && tensor.defined() && tensor.layout() == at::kStrided &&
-           tensor.device().is_cpu() && !tensor.is_conj() && !tensor.is_neg() &&
-           tensor.is_contiguous();
-  if (!takes_) return;
-  const auto address = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-  takes_ = address % tensor.element_size() == 0;
-  if (!takes_ || (others_ & 1)) return;
-  takes_ = tensors_++ == 0 || tensor.scalar_type() == type_;
-  type_ = tensor.scalar_type();
-}
-
-void FrontCall::add(const at::Tensor& tensor) {
-  check(tensor);
-  if (takes_) push(tensor);
-}
-
-void FrontCall::add(const std::optional<at::Tensor>& tensor) {
-  if (tensor) return add(*tensor);
-  push({});
-}
-
-void FrontCall::add(const at::ITensorListRef& tensors) {
-  for (const at::Tensor& one : tensors) check(one);
-  if (takes_) push(std::vector<at::Tensor>(tensors.begin(), tensors.end()));
-}
-
-void FrontCall::add(at::TensorList tensors) { add(at::ITensorListRef(tensors)); }
-void FrontCall::add(const at::Scalar& number) { push(number); }
-void FrontCall::add(const std::optional<at::Scalar>& number) { push(number); }
-void FrontCall::add(bool yes) { push(yes); }
-void FrontCall::add(int64_t number) { push(number); }
-void FrontCall::add(double number) { push(number); }
-void FrontCall::add(at::IntArrayRef numbers) { push(numbers); }
-void FrontCall::add(at::OptionalIntArrayRef numbers) { push(numbers); }
-void FrontCall::add(std::optional<int64_t> number) { push(number); }
-void FrontCall::add(std::optional<double> number) { push(number); }
-void FrontCall::add(std::string_view text) { push(std::string(text)); }
-void FrontCall::add(std::array<bool, 2> each) { push(each); }
-void FrontCall::add(std::array<bool, 3> each) { push(each); }
-
-void FrontCall::add(std::optional<std::string_view> text) {
-  push(text ? c10::IValue(std::string(*text)) : c10::IValue());
-}
-
-void FrontCall::add(c10::SymInt number) {
-  takes_ = takes_ && !number.is_symbolic();
-  if (takes_) push(number.as_int_unchecked());
-}
-
-void FrontCall::add(c10::SymIntArrayRef numbers) {
-  const auto plain = c10::asIntArrayRefSlowOpt(numbers);
-  takes_ = takes_ && plain;
-  if (takes_) push(*plain);
-}
-
-void FrontCall::add(at::ScalarType type) { push(std::string(c10::getDtypeNames(type).first)); }
-
-void FrontCall::add(std::optional<at::ScalarType> type) {
-  takes_ = takes_ && !type;
-  push({});
-}
-
-void FrontCall::add(std::optional<at::MemoryFormat> format) {  // these two keep rows as they are
-  takes_ = takes_ && (!format || *format == at::MemoryFormat::Contiguous ||
-                      *format == at::MemoryFormat::Preserve);
-  push({});
-}
-
-void FrontCall::add(const c10::IValue& value, const c10::Argument& argument) {
-  const bool is_optional = argument.real_type()->kind() == c10::TypeKind::OptionalType;
-  const auto type = is_optional ? argument.real_type()->containedType(0) : argument.real_type();
-  if (value.isTensor()) return add(value.toTensor());
-  if (value.isTensorList()) return add(at::TensorList(value.toTensorVector()));
-  takes_ = takes_ && !value.isSymInt() && !value.isSymIntList();
-  if (type->kind() == c10::TypeKind::MemoryFormatType && !value.isNone())
-    return add(std::optional(value.toMemoryFormat()));
-  if (type->kind() != c10::TypeKind::ScalarTypeType || value.isNone()) return push(value);
-  return is_optional ? add(std::optional(value.toScalarType())) : add(value.toScalarType());
-}
-
 void BoxedFront::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const Wish wish = front_wish(state_.index);
   if (!wish) return state_.kept.callBoxed(op, keys, stack);
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
-  FrontCall call(state_, wish);
-  for (size_t i = 0; i < count; ++i) call.add((*stack)[first + i], schema.arguments()[i]);
+  c10::SmallVector<FrontBoxed, 8> boxed;
+  for (size_t i = 0; i < count; ++i)
+    boxed.push_back({&(*stack)[first + i], &schema.arguments()[i]});
+  c10::SmallVector<FrontArgument, 8> given;
+  for (const FrontBoxed& one : boxed) given.push_back(front_argument(one));
+  FrontCall call(state_, wish, {given.data(), given.size()});
   if (!call.run()) {
     state_.kept.callBoxed(op, keys, stack);
     if (call.error) std::rethrow_exception(call.error);
@@ -212,6 +122,9 @@ void BoxedFront::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet k
 }
 
 bool FrontCall::run() {
+  push(state_.index, wish_);
+  for (; takes_ && place_ < arguments_.size(); ++place_)
+    arguments_[place_].type->read(arguments_[place_].value, *this);
   const FrontRunner run = takes_ && tensors_ > 0 ? runner.load() : nullptr;
   if (!run) return false;
   struct Running {
@@ -220,7 +133,7 @@ bool FrontCall::run() {
   };
   const Running running;
   try {
-    return run(index_, wish_, {arguments(), count_}, results);
+    return run(*this);
   } catch (...) {
     error = std::current_exception();
     return false;

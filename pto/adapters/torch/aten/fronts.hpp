@@ -17,6 +17,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <array>
+#include <bit>
 #include <exception>
 #include <optional>
 #include <span>
@@ -51,18 +52,30 @@ constexpr Wish kOff = 0, kAnySlot = 1, kFirstSlot = 2;
 using Stack = torch::jit::Stack;
 using FrontResults = c10::SmallVector<at::Tensor, 4>;
 
-// Runs front `index` on the arguments; false: it refuses. Calls that write arguments have no
-// results.
-using FrontRunner = bool (*)(int32_t index, Wish wish, std::span<const c10::IValue> arguments,
-                             FrontResults& results);
+class FrontCall;
+
+// How a call's arguments of one type are read, and boxed for Python.
+struct FrontType {
+  void (*read)(const void* value, FrontCall& call);
+  c10::IValue (*box)(const void* value);
+};
+
+struct FrontArgument {
+  const FrontType* type;
+  const void* value;                   // it lies there while the call lasts
+  const at::Tensor* tensor = nullptr;  // once it was read, if it is one
+};
+
+// Runs a call; false: it refuses. Calls that write arguments have no results.
+using FrontRunner = bool (*)(FrontCall& call);
 
 // The wish of the calling thread for a front; kOff while it runs one.
 Wish front_wish(int32_t index);
 
 // A call of a front on its way to the runner.
 //
-//     FrontCall call(state, wish);
-//     call.add(x), call.add(2.0);     // the arguments in their order
+//     FrontArgument given[] = {front_argument(x), front_argument(2.0)};
+//     FrontCall call(state, wish, given);
 //     if (call.run()) return call.results[0];
 //     if (call.error) ...             // what the runner threw
 //
@@ -70,56 +83,117 @@ Wish front_wish(int32_t index);
 // one type but for the `others`; plain numbers. A type goes as its name, a memory format as none.
 class FrontCall {
  public:
-  FrontCall(const FrontState& state, Wish wish)
-      : index_(state.index), wish_(wish), others_(state.others) {}
+  FrontCall(const FrontState& state, Wish wish, std::span<FrontArgument> arguments)
+      : state_(state), wish_(wish), arguments_(arguments) {}
   FrontCall(const FrontCall&) = delete;
   FrontCall& operator=(const FrontCall&) = delete;
-  ~FrontCall();
-
-  void add(const at::Tensor& tensor);
-  void add(const std::optional<at::Tensor>& tensor);
-  void add(const at::ITensorListRef& tensors);
-  void add(at::TensorList tensors);
-  void add(const at::Scalar& number);
-  void add(const std::optional<at::Scalar>& number);
-  void add(bool yes);
-  void add(int64_t number);
-  void add(double number);
-  void add(c10::SymInt number);
-  void add(at::IntArrayRef numbers);
-  void add(c10::SymIntArrayRef numbers);
-  void add(at::OptionalIntArrayRef numbers);
-  void add(std::optional<int64_t> number);
-  void add(std::optional<double> number);
-  void add(std::string_view text);
-  void add(std::optional<std::string_view> text);
-  void add(at::ScalarType type);
-  void add(std::optional<at::ScalarType> type);
-  void add(std::optional<at::MemoryFormat> format);
-  void add(std::array<bool, 2> each);
-  void add(std::array<bool, 3> each);
-  void add(const c10::IValue& value, const c10::Argument& argument);  // of a boxed call
 
   bool run();
 
   FrontResults results;
   std::exception_ptr error;
 
- private:
-  static constexpr size_t kMost = 16;  // arguments
-  void check(const at::Tensor& tensor);
-  void push(c10::IValue value);
-  c10::IValue* arguments() { return reinterpret_cast<c10::IValue*>(room_); }
+  // For the runner.
+  int32_t index() const { return state_.index; }
+  Wish wish() const { return wish_; }
+  size_t size() const { return arguments_.size(); }
+  const at::Tensor& tensor(size_t place) const { return *arguments_[place].tensor; }
+  c10::IValue value(size_t place) const {
+    return arguments_[place].type->box(arguments_[place].value);
+  }
+  // Calls with equal keys have the same front and wish, tensors of the same types, sizes and
+  // strides, and the same values elsewhere. Empty: some tensor is not only memory, or the key would
+  // be too long.
+  std::span<const int64_t> key() const {
+    return {words_, has_key_ && count_ <= kMostWords ? count_ : 0};
+  }
 
-  const int32_t index_;
+  // For FrontType: adds what the argument is to the key.
+  void read(const at::Tensor& tensor);
+  void read(const at::ITensorListRef& tensors);
+  void read(at::TensorList tensors) { read(at::ITensorListRef(tensors)); }
+  void read(const at::Scalar& number);
+  void read(bool yes) { push('b', yes); }
+  void read(int64_t number) { push('i', number); }
+  void read(double number) { push('d', std::bit_cast<int64_t>(number)); }
+  void read(const c10::SymInt& number);
+  void read(at::IntArrayRef numbers);
+  void read(c10::SymIntArrayRef numbers);
+  void read(at::OptionalIntArrayRef numbers);
+  void read(std::string_view text);
+  void read(at::ScalarType type);
+  void read(at::MemoryFormat format);
+  void read(const std::array<bool, 2>& each) { push('b', each[0], 'b', each[1]); }
+  void read(const std::array<bool, 3>& each) { push('b', each[0], 'b', each[1], 'b', each[2]); }
+  void read(const std::optional<at::ScalarType>& type);
+  void read(const struct FrontBoxed& boxed);
+  template <class T>
+  void read(const std::optional<T>& value) {
+    if (value)
+      read(*value);
+    else
+      push('n');
+  }
+
+ private:
+  static constexpr size_t kMostWords = 96;
+  template <class... Word>
+  void push(Word... words) {
+    ((count_ < kMostWords ? void(words_[count_] = static_cast<int64_t>(words)) : void(), ++count_),
+     ...);
+  }
+  void read_list(const c10::IValue& list);
+  void read_value(const c10::IValue& value);
+  void check(const at::Tensor& tensor);
+
+  const FrontState& state_;
   const Wish wish_;
-  uint64_t others_;  // of the arguments that come
-  bool takes_ = true;
+  const std::span<FrontArgument> arguments_;
+  size_t place_ = 0;  // of the argument that is read
+  bool takes_ = true, has_key_ = true;
   int tensors_ = 0;  // that have to have one type
   at::ScalarType type_ = at::kFloat;
   size_t count_ = 0;
-  alignas(c10::IValue) std::byte room_[kMost * sizeof(c10::IValue)];
+  int64_t words_[kMostWords];
 };
+
+// An argument of a boxed call, and its description in the schema.
+struct FrontBoxed {
+  const c10::IValue* value;
+  const c10::Argument* argument;
+};
+
+c10::IValue front_box(const at::Tensor& tensor);
+c10::IValue front_box(const at::ITensorListRef& tensors);
+c10::IValue front_box(at::TensorList tensors);
+c10::IValue front_box(const at::Scalar& number);
+c10::IValue front_box(bool yes);
+c10::IValue front_box(int64_t number);
+c10::IValue front_box(double number);
+c10::IValue front_box(const c10::SymInt& number);
+c10::IValue front_box(at::IntArrayRef numbers);
+c10::IValue front_box(c10::SymIntArrayRef numbers);
+c10::IValue front_box(at::OptionalIntArrayRef numbers);
+c10::IValue front_box(std::string_view text);
+c10::IValue front_box(at::ScalarType type);
+c10::IValue front_box(at::MemoryFormat format);
+c10::IValue front_box(const std::array<bool, 2>& each);
+c10::IValue front_box(const std::array<bool, 3>& each);
+c10::IValue front_box(const FrontBoxed& boxed);
+template <class T>
+c10::IValue front_box(const std::optional<T>& value) {
+  return value ? front_box(*value) : c10::IValue();
+}
+
+template <class T>
+inline constexpr FrontType kFrontType = {
+    [](const void* value, FrontCall& call) { call.read(*static_cast<const T*>(value)); },
+    [](const void* value) { return front_box(*static_cast<const T*>(value)); }};
+
+template <class T>
+FrontArgument front_argument(const T& value) {
+  return {&kFrontType<T>, &value};
+}
 
 // The kernel of a front for boxed calls, and what its kernel for others is called with.
 class BoxedFront final : public c10::OperatorKernel {
@@ -143,8 +217,8 @@ class Front<R(A...)> {
   static R call(c10::OperatorKernel* kernel, c10::DispatchKeySet keys, A... arguments) {
     const FrontState& state = static_cast<BoxedFront*>(kernel)->state();
     if (const Wish wish = front_wish(state.index)) {
-      FrontCall one(state, wish);
-      (one.add(arguments), ...);
+      FrontArgument given[] = {front_argument(arguments)...};
+      FrontCall one(state, wish, given);
       if (one.run()) return Result<R>::of(one.results, arguments...);
       if (one.error) {
         call_kept(state, keys, std::forward<A>(arguments)...);  // whose error is what callers know
