@@ -30,6 +30,7 @@ _failed: dict[str, str] = {}  # why a front could not be put there
 _installed: set[str] = set()
 _on_taken: list[Callable[[str], Any]] = []  # told the full name of a call that takes a row
 _process: list["Enabled"] = []  # those on for the process, the last one counts
+_chosen: dict[tuple, tuple[str, ...]] = {}  # what enable() turned on, by its arguments
 _lock = Lock()  # of all of these
 
 
@@ -77,21 +78,31 @@ def enable(
     """
     check_slot(slot, "pto.aten.enable")
     fronts = _loaded()
-    ready = [full for full in fronts.names if _serves(full, slot)]
-    if only is not None:
-        wanted = listed(only)
-        for name in wanted:
-            _check(name, ready, slot)
-        ready = [full for full in ready if any(_means(name, full) for name in wanted)]
-    unwanted = listed(exclude)
-    for name in unwanted:
-        _check(name, fronts.names, slot)
-    ready = [full for full in ready if not any(_means(name, full) for name in unwanted)]
+    key = (None if only is None else tuple(listed(only)), tuple(listed(exclude)), slot)
+    names = _chosen.get(key)
+    if names is None:
+        names = _chosen[key] = _choose(fronts, *key)
     with _lock:
-        made = Enabled([full for full in ready if _install(full, only is not None)], slot)
+        made = Enabled(names, slot)
         _process.append(made)
         fronts.process(made.names, slot)
     return made
+
+
+def _choose(
+    fronts: Fronts, only: tuple[str, ...] | None, exclude: tuple[str, ...], slot: int | None
+) -> tuple[str, ...]:
+    """The full names that enable() turns on; their fronts are installed."""
+    ready = [full for full in fronts.names if _serves(full, slot)]
+    if only is not None:
+        for name in only:
+            _check(name, ready, slot)
+        ready = [full for full in ready if any(_means(name, full) for name in only)]
+    for name in exclude:
+        _check(name, fronts.names, slot)
+    ready = [full for full in ready if not any(_means(name, full) for name in exclude)]
+    with _lock:
+        return tuple(full for full in ready if _install(full, only is not None))
 
 
 def reaches(on: Enabled, call: Callable[[], Any]) -> bool:
@@ -114,10 +125,16 @@ def _loaded() -> Fronts:
         if _fronts is None:
             fronts = library().fronts(_run)
             _records.extend(record_of(full) for full in fronts.names)
-            on_implementation.append(lambda full_name: fronts.forget())
-            on_setting.append(fronts.forget)
+            on_implementation.append(lambda full_name: _forget())
+            on_setting.append(_forget)
             _fronts = fronts
     return _fronts
+
+
+def _forget() -> None:
+    """Others may run calls now, and be turned on."""
+    _chosen.clear()
+    _loaded().forget()
 
 
 def _serves(full_name: str, slot: int | None) -> bool:

@@ -40,6 +40,19 @@ Target best_target() {
 #endif
 }
 
+bool is_zen4() {
+#if defined(__x86_64__)
+  constexpr unsigned kAuthenticAmd = 0x68747541;  // "Auth", as the first register has it
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(0, &a, &b, &c, &d) || b != kAuthenticAmd) return false;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return false;
+  const unsigned family = (a >> 8 & 0xf) + (a >> 20 & 0xff);
+  return family == 0x19 && best_target() == Target::Avx512;  // Zen 3 has no vectors of 64 bytes
+#else
+  return false;
+#endif
+}
+
 std::string cpu_model() {
 #if defined(__x86_64__)
   unsigned words[12] = {};
@@ -148,6 +161,7 @@ MachineFacts read_machine_facts() {
   MachineFacts facts;
   facts.cpu = cpu_model();
   facts.best_target = best_target();
+  facts.has_half_loads = is_zen4();
   facts.cores = usable_cores();
   if (const int64_t bytes = cache_bytes(1); bytes > 0) facts.l1d_bytes = bytes;
   if (const int64_t bytes = cache_bytes(2); bytes > 0) facts.l2_bytes = bytes;

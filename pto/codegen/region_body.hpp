@@ -73,6 +73,8 @@ class RegionBody {
   void add_to_piece(int i);
 
   void print_piece();
+  bool takes_vectors() const;
+  void print_vectors();
   void print_piece_sweep(int sweep);
   void print_stores(int sweep);
   std::optional<int64_t> prefetch_bytes() const;
@@ -98,8 +100,9 @@ class RegionBody {
   int inputs_ = 0;  // tensors among the inputs
   CodeWriter w_;
   bool buffered_ = false;
-  int sweep_ = -1;     // the sweep being printed, -1 between sweeps
-  std::string width_;  // the width of tiles in the current scope: "w" or "Row{}"
+  int sweep_ = -1;          // the sweep being printed, -1 between sweeps
+  bool by_vector_ = false;  // within print_vectors()
+  std::string width_;       // the width of tiles in the current scope: "w" or "Row{}"
   std::vector<Scope> scopes_;
   std::set<std::pair<int, int>> strides_;
   const std::string function_;

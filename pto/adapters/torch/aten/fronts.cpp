@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -165,10 +166,13 @@ PTO_EXPORT void pto_aten_front_runner(void* runner) {
 // Turns fronts on for the process: a Wish for each, or null for none.
 PTO_EXPORT void pto_aten_front_process(const uint8_t* on) {
   using namespace pto::torch_adapter;
-  // A thread may be reading the last one: choices are kept.
+  // A thread may be reading any: each choice is kept, once.
   static auto* const all = new std::vector<std::unique_ptr<const Choice>>;
-  if (on) all->push_back(std::make_unique<const Choice>(on, on + kFrontCount));
-  process_choice.store(on ? all->back().get() : nullptr, std::memory_order_release);
+  if (!on) return process_choice.store(nullptr, std::memory_order_release);
+  const Choice wanted(on, on + kFrontCount);
+  auto found = std::ranges::find_if(*all, [&](const auto& one) { return *one == wanted; });
+  if (found == all->end()) found = all->insert(found, std::make_unique<const Choice>(wanted));
+  process_choice.store(found->get(), std::memory_order_release);
 }
 
 // Turns fronts on for the calling thread and what it starts of PyTorch, until it leaves.

@@ -9,6 +9,7 @@ Thread safety: one thread at a time installs, and sets the choice of the process
 """
 
 import ctypes
+import functools
 from collections.abc import Callable, Collection
 
 from pto.adapters import build as libraries
@@ -64,6 +65,11 @@ class Fronts:
             )
 
     def _wishes(self, names: Collection[str], slot: int | None) -> ctypes.Array:
-        """A Wish of fronts.hpp for each front."""
-        chosen, wish = set(names), _ANY_SLOT if slot is None else _FIRST_SLOT + slot
-        return (ctypes.c_uint8 * len(self.names))(*(wish * (n in chosen) for n in self.names))
+        return _wishes(self.names, tuple(names), slot)
+
+
+@functools.lru_cache(maxsize=64)
+def _wishes(fronts: tuple[str, ...], names: tuple[str, ...], slot: int | None) -> ctypes.Array:
+    """A Wish of fronts.hpp for each front; those that `names` has not are off."""
+    chosen, wish = set(names), _ANY_SLOT if slot is None else _FIRST_SLOT + slot
+    return (ctypes.c_uint8 * len(fronts))(*(wish * (name in chosen) for name in fronts))
