@@ -169,6 +169,7 @@ class Config:
     def interpret(self, value: bool) -> None:
         _check_bool("interpret", value, "calls are compiled, or run step by step")
         _core.set_interprets_calls(value)
+        _tell()
 
     @property
     def dump(self) -> Callable[[str, str], object] | None:
@@ -212,7 +213,12 @@ def _check_bool(name: str, value: object, why: str) -> None:
         raise InvalidType(f"config.{name} is {value!r}", why, "assign True or False")
 
 
-on_change: list[Callable[[], None]] = []  # called when a variable of the environment was set
+on_change: list[Callable[[], None]] = []  # called when a setting changed that plans of calls hold
+
+
+def _tell() -> None:
+    for told in on_change:
+        told()
 
 
 def _set(name: str, variable: str, value: object) -> None:
@@ -229,8 +235,7 @@ def _set(name: str, variable: str, value: object) -> None:
         os.environ[variable] = os.fspath(value)
     else:
         os.environ.pop(variable, None)
-    for told in on_change:
-        told()
+    _tell()
 
 
 config = Config()

@@ -157,6 +157,56 @@ def test_threads_run_one_plan_at_once():
     assert not wrong
 
 
+# Calls that differ in one thing each, and one too long to be recognised.
+ALIKE = [
+    *(lambda x, y, n=n: torch.add(x, y, alpha=n) for n in (1, 2, 1.5, -1.5)),
+    *(lambda x, y, n=n: torch.add(x, n) for n in (1, 1.0, 2.5)),
+    *(lambda x, y, d=d: torch.sum(x, d) for d in (0, 1, -1, [0, 1], [1, 0])),
+    *(lambda x, y, k=k: torch.sum(x, 1, keepdim=k) for k in (False, True)),
+    *(lambda x, y, t=t: torch.sum(x, 1, dtype=t) for t in (torch.float32, torch.float64)),
+    *(lambda x, y, k=k: torch.nn.functional.gelu(x, approximate=k) for k in ("none", "tanh")),
+    *(lambda x, y, n=n: torch.exp(x[:n]) for n in range(1, 7)),
+    *(lambda x, y, n=n: torch.exp(x.view(-1)[n : n + 9]) for n in (0, 1, 5)),
+    *(lambda x, y, a=a: torch.clamp(x, *a) for a in ((-1, None), (None, 1), (-1, 1))),
+    lambda x, y: torch.clamp(x, min=None, max=y),
+    lambda x, y: torch.clamp(x, min=y, max=None),
+    lambda x, y: torch.add(x, y[0]),
+    lambda x, y: torch.add(x.T.contiguous(), y.T.contiguous()),
+    lambda x, y: torch.cat([x, y] * 40),
+]
+
+
+def test_calls_that_differ_in_anything_are_told_apart():
+    for _ in range(3):  # known calls of the second round follow others
+        x, y = drawn(6, 8), drawn(6, 8)
+        wanted = [call(x, y) for call in ALIKE]
+        with pto.aten.enable(slot=0):
+            for call, want in zip(ALIKE, wanted, strict=True):
+                torch.testing.assert_close(call(x, y), want)
+
+
+def test_more_calls_than_a_thread_remembers_keep_their_results():
+    x = drawn(300, 3)
+    with pto.aten.enable(slot=0):
+        for _ in range(2):
+            for n in range(1, 300):
+                torch.testing.assert_close(
+                    torch.exp(x[:n]).sum(), x[:n].double().exp().sum().float()
+                )
+
+
+@pytest.mark.parametrize("setting", [("target", "portable"), ("interpret", True)])
+def test_a_thread_forgets_plans_where_a_setting_changes(setting, asked, monkeypatch):
+    counts, _, _ = asked
+    with pto.aten.enable(slot=0):
+        for _ in range(3):
+            torch.exp(X)
+        before = counts["exp"]
+        monkeypatch.setattr(pto.config, *setting)
+        torch.exp(X)
+    assert counts["exp"] > before
+
+
 def test_a_result_is_a_tensor_like_any_other():
     with pto.aten.enable(slot=0):
         for _ in range(2):  # the second call has a plan

@@ -130,6 +130,8 @@ class Row:
         for name, value in inputs.items():
             if name not in known and name not in self.ignored and value is not None:
                 return f"it has no formula for {name}"
+        if sum(1 for _ in arrays_in(bound.values)) > _core.MAX_TENSORS:
+            return f"its program takes at most {_core.MAX_TENSORS} tensors"
         kind, reason = self._kind(inputs)
         return (
             reason
