@@ -26,7 +26,7 @@ SUBJECTS = {
     "test_cpp*|test_checked*|test_valid*|test_bounded*": ("abi", "isa", "base", "launch", "compat"),
     "test_jit*|test_daemon*|test_interpre*|test_stepping|"
     "test_language*|test_program*|test_explain|test_health|"
-    "test_differ*|test_long*|test_short_kernels|test_empty*|test_packed*|test_no_copies|test_dlpack|"
+    "test_differ*|test_long*|test_short*|test_empty*|test_packed*|test_no_copies|test_dlpack|"
     "test_buffer_protocol|test_fake_shapes|test_locks|test_bound_call|"
     "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control*|"
     "test_data_sizes|test_dict_arguments|test_logic|"
