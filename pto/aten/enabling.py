@@ -13,6 +13,7 @@ Thread safety: any thread may enable and call; enable() calls run one after anot
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -79,9 +80,10 @@ def enable(
     check_slot(slot, "pto.aten.enable")
     fronts = _loaded()
     key = (None if only is None else tuple(listed(only)), tuple(listed(exclude)), slot)
-    names = _chosen.get(key)
+    known = _chosen  # a change in between leaves it behind
+    names = known.get(key)
     if names is None:
-        names = _chosen[key] = _choose(fronts, *key)
+        names = known[key] = _choose(fronts, *key)
     with _lock:
         made = Enabled(names, slot)
         _process.append(made)
@@ -125,16 +127,17 @@ def _loaded() -> Fronts:
         if _fronts is None:
             fronts = library().fronts(_run)
             _records.extend(record_of(full) for full in fronts.names)
-            on_implementation.append(lambda full_name: _forget())
-            on_setting.append(_forget)
+            on_implementation.append(lambda full_name: _forget(fronts))
+            on_setting.append(partial(_forget, fronts))
             _fronts = fronts
     return _fronts
 
 
-def _forget() -> None:
+def _forget(fronts: Fronts) -> None:
     """Others may run calls now, and be turned on."""
-    _chosen.clear()
-    _loaded().forget()
+    global _chosen
+    _chosen = {}
+    fronts.forget()
 
 
 def _serves(full_name: str, slot: int | None) -> bool:
