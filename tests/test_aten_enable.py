@@ -132,6 +132,13 @@ def test_a_slot_is_a_number():
             pto.aten.enable(slot=slot)
 
 
+def test_names_are_texts():
+    for names in ([["exp"]], [3], 3, ["exp", None]):
+        for argument in ("only", "exclude"):
+            with pytest.raises(TypeError, match=f"pto.aten.enable: {argument} has"):
+                pto.aten.enable(**{argument: names})
+
+
 def test_a_slot_ends_with_the_choice_that_asked_for_it(calls):
     x = values(4, dtype=torch.float64)  # which nobody has measured
     with pto.aten.enable(only=["exp"], slot=0):

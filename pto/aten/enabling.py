@@ -22,7 +22,7 @@ from pto.aten.implementations import check_slot, ours
 from pto.aten.implementations import on_change as on_implementation
 from pto.aten.records import Fronts, Record, arrays_in, library, listed, record_of
 from pto.config import on_change as on_setting
-from pto.errors import InvalidValue, nearest
+from pto.errors import InvalidType, InvalidValue, nearest
 from pto.locks import Lock
 
 _fronts: Fronts | None = None
@@ -74,12 +74,12 @@ def enable(
 
     A `with` turns them on for the process until it is entered.
     `only` and `exclude` name operators ("exp") or overloads ("exp.out"). Raises InvalidValue, with
-    the reason, for a name that has nothing to enable, InvalidType for a slot that is no number;
-    Failure where the fronts are not built.
+    the reason, for a name that has nothing to enable, InvalidType for a slot that is no number or
+    a name that is no text; Failure where the fronts are not built.
     """
     check_slot(slot, "pto.aten.enable")
     fronts = _loaded()
-    key = (None if only is None else tuple(listed(only)), tuple(listed(exclude)), slot)
+    key = (None if only is None else _texts("only", only), _texts("exclude", exclude), slot)
     known = _chosen  # a change in between leaves it behind
     names = known.get(key)
     if names is None:
@@ -89,6 +89,19 @@ def enable(
         _process.append(made)
         fronts.process(made.names, slot)
     return made
+
+
+def _texts(argument: str, names: Any) -> tuple[str, ...]:
+    """The names of an argument. Raises InvalidType for anything else."""
+    found = listed(names) if isinstance(names, Iterable) else [names]
+    for one in found:
+        if not isinstance(one, str):
+            raise InvalidType(
+                f"pto.aten.enable: {argument} has {one!r}",
+                "it names operators or overloads",
+                f'pass texts: {argument}=["exp", "add.out"]',
+            )
+    return tuple(found)
 
 
 def _choose(
