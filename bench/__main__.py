@@ -17,6 +17,7 @@ import torch
 from bench import (
     aten,
     aten_calls,
+    aten_model,
     busy_core,
     calls,
     compile_time,
@@ -59,6 +60,7 @@ if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
 # Benches that measure, and print, by themselves; each returns its records, or judged outcomes.
 PROGRAMS = {
     "aten_calls": aten_calls.run,
+    "aten_model": aten_model.run,
     "first_call": calls.first_calls,
     "busy_core": busy_core.run,
     "enqueue_npu": frameworks_npu.enqueue_npu,

@@ -324,8 +324,12 @@ class ExtensionBuild:
         folders: Sequence[str],
         links: Sequence[str],
         folder: str,
+        is_apart: bool = False,
     ) -> None:
-        """`identity`, `options` and the text of the files decide the name in `folder`."""
+        """`identity`, `options` and the text of the files decide the name in `folder`.
+
+        `is_apart`: each file is compiled by itself, in less memory.
+        """
 
     @property
     def path(self) -> str:

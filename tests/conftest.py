@@ -2,6 +2,7 @@
 """Fixtures and settings of every Python test."""
 
 import gc
+import importlib.util
 import os
 import signal
 from pathlib import Path
@@ -10,6 +11,8 @@ import minutes
 import pytest
 from host_cases import kernels, rt, two  # noqa: F401 fixtures of level host
 from pypto_package import pypto  # noqa: F401 a fixture: compat/pypto
+
+HAS_PYTORCH = importlib.util.find_spec("torch") is not None
 
 # A shell that starts the tests in the background ignores Ctrl-C for them and for their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -29,14 +32,22 @@ def pytest_collection():
         gc.enable()
 
 
+def without_pytorch(report, path):
+    """Leaves out what fails since PyTorch is not installed, in the test or in a child of it."""
+    text = str(report.longrepr) if report.failed and not HAS_PYTORCH else ""
+    if "No module named 'torch'" in text or "needs PyTorch, which is not installed" in text:
+        report.outcome, report.longrepr = "skipped", (str(path), 0, "it needs PyTorch")
+    return report
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
-    """Leaves out the files that need PyTorch where it is not installed."""
-    report = yield
-    text = str(report.longrepr) if report.failed else ""
-    if "No module named 'torch'" in text or "needs PyTorch, which is not installed" in text:
-        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, "it needs PyTorch")
-    return report
+    return without_pytorch((yield), collector.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    return without_pytorch((yield), item.path)
 
 
 @pytest.fixture(scope="session")

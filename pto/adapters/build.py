@@ -36,6 +36,7 @@ class Part:
     options: tuple[str, ...]  # language level, definitions: they count
     folders: tuple[str, ...]  # -I and -isystem; where things lie does not count
     links: tuple[str, ...]  # -L and -l
+    is_apart: bool = False  # the compiler takes each source by itself: more time, less memory
 
     @property
     def full_name(self) -> str:
@@ -50,7 +51,7 @@ def cache_folder(name: str) -> pathlib.Path:
 def _build_of(part: Part) -> _core.ExtensionBuild:
     return _core.ExtensionBuild(
         part.full_name, [*map(os.fspath, part.sources)], [part.version, *part.identity],
-        part.options, part.folders, part.links, str(cache_folder(part.framework)),
+        part.options, part.folders, part.links, str(cache_folder(part.framework)), part.is_apart,
     )  # fmt: skip
 
 

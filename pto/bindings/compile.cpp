@@ -37,7 +37,8 @@ ProgramHandle compile_graph(const Graph& graph, const std::vector<int>& strides,
 
 Source extension(const std::string& name, const std::vector<std::string>& files,
                  const std::vector<std::string>& identity, const std::vector<std::string>& options,
-                 const std::vector<std::string>& folders, const std::vector<std::string>& links) {
+                 const std::vector<std::string>& folders, const std::vector<std::string>& links,
+                 bool is_apart) {
   Source source{name, ""};
   source.kind = Source::Extension;
   source.files = files;
@@ -45,6 +46,7 @@ Source extension(const std::string& name, const std::vector<std::string>& files,
   source.options = options;
   source.folders = folders;
   source.links = links;
+  source.is_apart = is_apart;
   return source;
 }
 
@@ -123,12 +125,15 @@ void bind_compile(nb::module_& m) {
           [](Build* self, const std::string& name, const std::vector<std::string>& files,
              const std::vector<std::string>& identity, const std::vector<std::string>& options,
              const std::vector<std::string>& folders, const std::vector<std::string>& links,
-             const std::string& folder) {
-            const Source source = extension(name, files, identity, options, folders, links);
+             const std::string& folder, bool is_apart) {
+            const Source source =
+                extension(name, files, identity, options, folders, links, is_apart);
             new (self) Build(source, settings(), folder);
           },
           "name"_a, "files"_a, "identity"_a, "options"_a, "folders"_a, "links"_a, "folder"_a,
-          "`identity`, `options` and the text of the files decide the name in `folder`.")
+          "is_apart"_a = false,
+          "`identity`, `options` and the text of the files decide the name in `folder`. "
+          "`is_apart`: each file is compiled by itself, in less memory.")
       .def_prop_ro("path", &Build::path, "Where the library lies, or will.")
       .def_prop_ro(
           "is_there", [](const Build& build) { return build.find().has_value(); },

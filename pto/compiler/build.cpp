@@ -120,6 +120,7 @@ std::string source_digest(const Source& source, const Toolchain& toolchain,
     add_files(source.files, include_directory, &all);
     all.field(std::to_string(source.identity.size()));
     for (const std::string& one : source.identity) all.field(one);
+    all.field(source.is_apart ? "apart" : "together");
   } else {
     all.field(source.text).field(headers_digest(include_directory));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/compiler/compile_units.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -24,28 +25,31 @@ std::vector<std::string> arguments_of(const Unit& unit, const Toolchain& toolcha
 }
 
 bool link_units(const std::vector<std::string>& objects, const Toolchain& toolchain,
-                const std::string& object, const ProcessOptions& options) {
-  std::vector<std::string> arguments{toolchain.path, "-shared", "-nostdlib"};
-  if (toolchain.family == Toolchain::Gcc) arguments.push_back("-fno-use-linker-plugin");
+                const Source& source, const std::string& object, const ProcessOptions& options) {
+  const bool is_generated = source.kind == Source::Generated;
+  std::vector<std::string> arguments{toolchain.path, "-shared"};
+  if (is_generated) arguments.push_back("-nostdlib");
+  if (is_generated && toolchain.family == Toolchain::Gcc)
+    arguments.push_back("-fno-use-linker-plugin");
   arguments.insert(arguments.end(), objects.begin(), objects.end());
   arguments.insert(arguments.end(), {"-o", object});
+  arguments.insert(arguments.end(), source.links.begin(), source.links.end());
   const std::string library = runtime_library();
-  if (library.empty())
-    arguments.insert(arguments.end(), {"-lm", "-lc"});
-  else
-    arguments.push_back(library);
+  if (!library.empty()) arguments.push_back(library);
+  if (library.empty() && is_generated) arguments.insert(arguments.end(), {"-lm", "-lc"});
   return run_process(arguments, options).succeeded();
 }
 
 }  // namespace
 
-bool compile_units(const std::vector<Unit>& units, const Toolchain& toolchain, const Source& source,
-                   const std::string& folder, const std::string& object, const Settings& settings,
-                   const std::function<bool()>& interrupted) {
+bool compile_units(const std::vector<Unit>& units, int most, const Toolchain& toolchain,
+                   const Source& source, const std::string& folder, const std::string& object,
+                   const Settings& settings, const std::function<bool()>& interrupted) {
   const std::string stem = folder + "/" + file_name_of(source.name) + "-unit";
   std::vector<std::string> objects;
   for (size_t i = 0; i < units.size(); ++i) objects.push_back(stem + std::to_string(i) + ".o");
 
+  std::atomic<size_t> next{0};
   std::atomic<bool> stop{false};
   bool was_interrupted = false;
   const auto compile = [&](size_t i, const std::function<bool()>& stopped) {
@@ -53,26 +57,31 @@ bool compile_units(const std::vector<Unit>& units, const Toolchain& toolchain, c
     write_file(text, units[i].text);
     std::vector<std::string> arguments = arguments_of(units[i], toolchain, source, settings);
     arguments.insert(arguments.end(), {text, "-o", objects[i]});
-    const bool good =
-        run_process(arguments, {compile_seconds(source, settings), folder, stopped}).succeeded();
-    if (!good) stop = true;  // the others are of no use
-    return good;
+    return run_process(arguments, {compile_seconds(source, settings), folder, stopped}).succeeded();
+  };
+  const auto compile_next = [&](const std::function<bool()>& stopped) {
+    for (size_t i = next++; i < units.size(); i = next++) {
+      if (!stopped() && compile(i, stopped)) continue;
+      stop = true;  // the others are of no use
+      return false;
+    }
+    return true;
   };
   const auto asked = [&] {  // by this thread alone
     if (!stop && interrupted && interrupted()) was_interrupted = stop = true;
     return stop.load();
   };
   std::vector<std::future<bool>> others;
-  for (size_t i = 1; i < units.size(); ++i)
-    others.push_back(std::async(std::launch::async, compile, i, [&stop] { return stop.load(); }));
-  bool good = compile(0, asked);
+  for (int i = 1; i < std::min(static_cast<int>(units.size()), most); ++i)
+    others.push_back(std::async(std::launch::async, compile_next, [&stop] { return stop.load(); }));
+  bool good = compile_next(asked);
   for (std::future<bool>& other : others) {
     constexpr std::chrono::milliseconds kPoll{20};
     while (other.wait_for(kPoll) != std::future_status::ready) asked();
     good = other.get() && good;
   }
   const ProcessOptions options{compile_seconds(source, settings), folder, asked};
-  good = good && link_units(objects, toolchain, object, options);
+  good = good && link_units(objects, toolchain, source, object, options);
   if (was_interrupted) fail_interrupted(source);
   return good;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// compile_units(): compiles the parts of a generated text side by side and links them.
+// compile_units(): compiles the parts of a source side by side and links them.
 //
 //     const std::vector<Unit> units = units_of(source.text, machine().cores);
-//     if (units.size() > 1) compile_units(units, toolchain, source, folder, object, settings, {});
+//     if (units.size() > 1) compile_units(units, 2, toolchain, source, folder, object, settings, {});
 //
 // Thread safety: may be called from any thread; one folder belongs to one call.
 #pragma once
@@ -16,11 +16,11 @@
 
 namespace pto {
 
-// Writes the library to the path `object`. Returns false where a compiler fails: the whole text
-// then compiles, or tells its errors better. Throws Interrupted as compile_object() does, and
-// std::system_error where the folder is unusable.
-bool compile_units(const std::vector<Unit>& units, const Toolchain& toolchain, const Source& source,
-                   const std::string& folder, const std::string& object, const Settings& settings,
-                   const std::function<bool()>& interrupted);
+// Writes the library to the path `object`; `most` compilers run at one time. Returns false where
+// one fails: the whole source then compiles, or tells its errors better. Throws Interrupted as
+// compile_object() does, and std::system_error where the folder is unusable.
+bool compile_units(const std::vector<Unit>& units, int most, const Toolchain& toolchain,
+                   const Source& source, const std::string& folder, const std::string& object,
+                   const Settings& settings, const std::function<bool()>& interrupted);
 
 }  // namespace pto

@@ -133,7 +133,8 @@ std::string level_of(const Source& source) {
        ErrorKind::Runtime);
 }
 
-constexpr int kUnitsMost = 8;  // compilers at one time
+constexpr int kUnitsMost = 8;       // compilers of a text at one time
+constexpr int kExtensionsMost = 2;  // those of an extension, which take half a gigabyte each
 constexpr size_t kElfTypeAt = 16;
 constexpr char kElfRelocatable = 1;
 
@@ -146,6 +147,25 @@ void add_precompiled(std::vector<std::string>* arguments, const Source& source,
   write_file(path, source.object);
   if (is_linked) arguments->insert(arguments->end(), {path, "-Wl,--no-undefined"});
   if (!is_linked) arguments->insert(arguments->end(), {"-Xassembler", "-I" + folder});
+}
+
+std::string text_including(const std::string& file) {
+  return "#include \"" + absolute_path(file) + "\"\n";
+}
+
+// Returns what compilers take side by side, and sets how many of them may run at one time; one unit
+// or none where the source compiles as a whole.
+std::vector<Unit> side_by_side(const Source& source, int* most) {
+  if (source.kind == Source::Generated && source.object.empty()) {
+    const std::vector<Unit> units = units_of(source.text, std::min(machine().cores, kUnitsMost));
+    *most = static_cast<int>(units.size());
+    return units;
+  }
+  std::vector<Unit> units;
+  *most = std::min(machine().cores, kExtensionsMost);
+  if (source.is_apart)
+    for (const std::string& file : source.files) units.push_back({text_including(file)});
+  return units;
 }
 
 }  // namespace
@@ -188,15 +208,12 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
                            const std::function<bool()>& interrupted) {
   const std::string stem = folder + "/" + file_name_of(source.name);
   const std::string object = stem + ".so";
-  if (source.kind == Source::Generated && source.object.empty()) {
-    const std::vector<Unit> units = units_of(source.text, std::min(machine().cores, kUnitsMost));
-    if (units.size() > 1 &&
-        compile_units(units, toolchain, source, folder, object, settings, interrupted))
-      return object;
-  }
-  write_file(stem + ".cpp", source.text + joined(source.files, "", [](const std::string& file) {
-                              return "#include \"" + absolute_path(file) + "\"\n";
-                            }));
+  int most = 1;
+  const std::vector<Unit> units = side_by_side(source, &most);
+  if (units.size() > 1 &&
+      compile_units(units, most, toolchain, source, folder, object, settings, interrupted))
+    return object;
+  write_file(stem + ".cpp", source.text + joined(source.files, "", text_including));
 
   std::vector<std::string> arguments{toolchain.path};
   const auto add = [&arguments](const std::vector<std::string>& more) {

@@ -46,8 +46,9 @@ struct Source {
   std::string standard = "c++17";  // the language level, as the compiler's -std= names it
 
   // An Extension's files. The compiler takes them as one, since the package's headers cost more
-  // than they do.
+  // than they do, or each by itself: more time, but less memory.
   std::vector<std::string> files = {};
+  bool is_apart = false;
   std::vector<std::string> identity = {};  // the version and build of the package
   std::vector<std::string> options = {};   // language level, definitions
   std::vector<std::string> folders = {};   // -I and -isystem; where things lie is not in the key

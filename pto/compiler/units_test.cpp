@@ -2,6 +2,7 @@
 // Units of a text, which are compiled side by side; and how few functions a long chain has.
 #include "pto/compiler/units.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,8 +61,9 @@ class CompiledUnits : public testing::Test {
     const fs::path tests = fs::absolute(__FILE__).parent_path();
     set_include_directory(tests.parent_path().parent_path());
     const Source source{"units", text};
-    return compile_units(units_of(text, most), find_toolchain(settings()), source, folder_.path(),
-                         object(), settings(), [this] { return is_stopped_; });
+    const std::vector<Unit> units = units_of(text, most);
+    return compile_units(units, static_cast<int>(units.size()), find_toolchain(settings()), source,
+                         folder_.path(), object(), settings(), [this] { return is_stopped_; });
   }
   std::string object() const { return folder_.path() + "/units.so"; }
 
@@ -82,6 +84,44 @@ TEST_F(CompiledUnits, fail_together) {
 TEST_F(CompiledUnits, are_interrupted_together) {
   is_stopped_ = true;
   EXPECT_THROW(compile(text_of(12, 200), 3), Interrupted);
+}
+
+// Two files of an extension that clash where the compiler takes them as one.
+class ExtensionFiles : public testing::Test {
+ protected:
+  std::string library(const std::string& of_second, bool is_apart) {
+    Source source{"files", ""};
+    source.kind = Source::Extension;
+    source.is_apart = is_apart;
+    const std::string first = folder_.path() + "/first.cpp",
+                      second = folder_.path() + "/second.cpp";
+    write_file(first, "static int part() { return 3; }\nint first() { return part(); }\n");
+    write_file(second, "int first();\n" + of_second);
+    source.files = {first, second};
+    return compile_object(find_toolchain(settings()), source, folder_.path(), settings(), {});
+  }
+
+  WorkFolder folder_{temporary_directory(), "pto-test-"};
+};
+
+TEST_F(ExtensionFiles, compile_apart_into_one_library) {
+  const std::string sum =
+      "static int part() { return 4; }\n"
+      "extern \"C\" int sum() { return first() + part(); }\n";
+  EXPECT_THROW(library(sum, false), Error);
+  void* const handle = dlopen(library(sum, true).c_str(), RTLD_NOW);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  EXPECT_EQ(reinterpret_cast<int (*)()>(dlsym(handle, "sum"))(), 7);
+  dlclose(handle);
+}
+
+TEST_F(ExtensionFiles, tell_the_compilers_error) {
+  try {
+    library("int sum() { return lost; }\n", true);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.text().what.find("second.cpp:2"), std::string::npos) << error.text().what;
+  }
 }
 
 int count(const std::string& text, const std::string& word) {

@@ -58,7 +58,7 @@ DIRECT = dataclasses.replace(
 )
 _FUNCTIONS = "pto/aten/functions.hpp"
 _FRONTS = tuple(_HERE / f"aten/{name}.cpp" for name in ("fronts", "front_arguments"))
-_SMALL = ("-O1", "--param", "ggc-min-expand=25")  # 3,000 functions take 600 MB
+_SMALL = ("-O1", "--param", "ggc-min-expand=25")  # with each file apart at most 600 MB
 
 
 def aten() -> library.Part:
@@ -73,6 +73,7 @@ def aten() -> library.Part:
         without="without it pto/aten.hpp reaches no operator",
         sources=(*sorted(sources), _written("thunks", thunks_text())),
         options=(*NODE.options, *_SMALL),
+        is_apart=True,
     )
 
 
@@ -87,6 +88,7 @@ def fronts() -> library.Part:
         without="without it pto.aten.enable() has nothing to put before them",
         sources=(*_FRONTS, _written("fronts", fronts_text())),
         options=(*NODE.options, *_SMALL),
+        is_apart=True,
     )
 
 
