@@ -2,7 +2,8 @@
 // compile_units(): compiles the parts of a source side by side and links them.
 //
 //     const std::vector<Unit> units = units_of(source.text, machine().cores);
-//     if (units.size() > 1) compile_units(units, 2, toolchain, source, folder, object, settings, {});
+//     const bool is_done = compile_units(units, 2, toolchain, source, folder, object,
+//                                        settings(), {});
 //
 // Thread safety: may be called from any thread; one folder belongs to one call.
 #pragma once
