@@ -5,10 +5,11 @@ Every row in f32 and bf16, from 16 KB to 64 MB a tensor, with a fresh result and
 the dispatcher's own call. A line says the least ratio of ATen's time to ours, the geometric mean,
 and where the least one was, with the bytes that ours and ATen's move there; a row takes over where
 that is 1 at least. One that does not counts as 1.0 in the mean over all. `--table` writes the cells
-of this target to pto/aten/wins.json; set PTO_TARGET for another, in which case ATen is asked for
-the same by ATEN_CPU_CAPABILITY.
+of this target to pto/aten/wins.json, and where rows lose to losses.json beside it; set PTO_TARGET
+for another, in which case ATen is asked for the same by ATEN_CPU_CAPABILITY.
 """
 
+import dataclasses
 import json
 import math
 import time
@@ -43,15 +44,12 @@ def geometric(ratios: Sequence[float]) -> float:
 def line(found: Sequence[Found]) -> str:
     least = min(found, key=lambda one: one.ratio)
     ratios = [one.ratio for one in found]
-    where = f"{least.bytes >> 10} KB{' out' if least.with_out else ''}"
-    rates = [least.traffic / seconds / 1e9 for seconds in (least.ours_s, least.aten_s)]
     small = [one for one in found if one.bytes == SIZES[0] and not one.with_out]
     micros = f"{small[0].ours_s * 1e6:.1f}/{small[0].aten_s * 1e6:.1f}" if small else "-"
     verdict = "ours" if least.ratio >= 1 else "ATen's"
     return (
         f"{found[0].overload:32} {found[0].kind:9} {least.ratio:6.2f} {geometric(ratios):6.2f}"
-        f"  {verdict:7} least at {where:12} {rates[0]:6.1f} of {rates[1]:6.1f} GB/s"
-        f"  16 KB: {micros} us"
+        f"  {verdict:7} least at {least.where:42}  16 KB: {micros} us"
     )
 
 
@@ -74,7 +72,8 @@ def summary(ratios: dict[tuple[str, str], list[float]]) -> list[str]:
 def _with_threads(row: Row, kind: str, rounds: int, threads: int) -> list[Found]:
     set_threads(threads)
     clock = time.thread_time if threads == 1 else time.perf_counter
-    return list(measured(row, kind, rounds=rounds, clock=clock))
+    found = measured(row, kind, rounds=rounds, clock=clock)
+    return [dataclasses.replace(one, threads=threads) for one in found]
 
 
 def run(
@@ -92,17 +91,27 @@ def run(
             except Exception as error:  # the others are measured
                 print(f"WRONG: {row.overload} {kind}: {str(error).splitlines()[0]}", flush=True)
                 continue
-            several = ratios[row.overload, kind] = [one.ratio for one in found]
+            ratios[row.overload, kind] = [one.ratio for one in found]
             print(line(found), flush=True)
             if writes:
-                write(column, row.overload, kind, rounded_down(min(several)))
+                write(column, min(found, key=lambda one: one.ratio))
     print("\n".join(summary(ratios)))
     return []
 
 
-def write(column: str, overload: str, kind: str, ratio: float) -> None:
-    """Puts a cell into the table of the package."""
+def write(column: str, least: Found) -> None:
+    """Puts a cell, and where it is a loss its place, into the tables of the package."""
     wins.table.cache_clear()
-    cells = wins.table()
-    cells.setdefault(column, {}).setdefault(overload, {})[kind] = ratio
-    wins.TABLE.write_text(json.dumps(cells, indent=1, sort_keys=True) + "\n")
+    wins.losses.cache_clear()
+    cells, losses = wins.table(), wins.losses()
+    cells.setdefault(column, {}).setdefault(least.overload, {})[least.kind] = rounded_down(
+        least.ratio
+    )
+    places = losses.setdefault(column, {}).setdefault(least.overload, {})
+    places.pop(least.kind, None)
+    if least.ratio < 1:
+        places[least.kind] = least.where
+    for file, found in (wins.TABLE, cells), (wins.LOSSES, losses):
+        kept = {target: {name: one for name, one in rows.items() if one}
+                for target, rows in found.items()}  # fmt: skip
+        file.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")

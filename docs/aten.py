@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the table of docs/aten.md and pto/aten/surface.json: ./dev docs
+"""Writes the tables of docs/aten.md and pto/aten/surface.json: ./dev docs
 
 The samples are those of the deep run of tests/test_aten_samples.py, made here once more, and for
 overloads with a row those of tests/test_aten_rows.py.
@@ -16,7 +16,13 @@ from aten_samples import samples  # noqa: E402
 
 from pto.aten import surface  # noqa: E402
 
-MARK = "## Each name\n"
+MARK = "## Each row that ATen keeps\n"
+KEPT = """
+`./dev docs` writes this table of the rows that were measured and do not take over: the least ratio
+of ATen's time to ours, the call that has it, and the bytes that ours and ATen's move there.
+
+"""
+NAMES = "## Each name\n"
 INTRO = """
 `./dev docs` writes this table, and `pto/aten/surface.json` with the same content. `ours` counts the
 overloads with a row of the tile language in slot 0, `types` are those of its tensors; `takes over`
@@ -32,7 +38,9 @@ def main() -> int:
     found = surface.surface(names, counted)
     surface.FILE.write_text(surface.text(found))
     file = DOCS / "aten.md"
-    file.write_text(file.read_text().partition(MARK)[0] + MARK + INTRO + surface.page(found))
+    by_hand = file.read_text().partition(MARK)[0].partition(NAMES)[0]
+    kept = MARK + KEPT + surface.kept_page() + "\n"
+    file.write_text(by_hand + kept + NAMES + INTRO + surface.page(found))
     return 0
 
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pto.aten
-from pto.aten import surface
+from pto.aten import surface, wins
 from pto.aten.rows import forms
 from pto.aten.table import ROWS
 
@@ -31,8 +31,19 @@ def test_the_table_of_names_and_its_json_are_those_of_the_rows():
         "run ./dev docs"
     )
     assert TEXT.endswith(surface.page(recorded)), "run ./dev docs"
+    assert surface.kept_page() in TEXT, "run ./dev docs"
     without = {n for n, about in recorded.items() if about.get("reason") == surface.NO_KERNEL}
     assert len(without) == 6
+
+
+def test_each_row_that_leaves_calls_to_aten_says_where_it_is_slowest():
+    for column, cells in wins.table().items():
+        kept = {name for name, kinds in cells.items() if kinds.get("float32", 1) < 1}
+        places = wins.losses().get(column, {})
+        assert kept == {name for name, kinds in places.items() if "float32" in kinds}, column
+        for name, kinds in places.items():
+            for kind, where in kinds.items():
+                assert cells[name][kind] < 1 and re.fullmatch(r".* of [\d.]+ GB/s", where), name
 
 
 def test_every_slot_of_ours_in_the_json_is_a_form_of_a_row_that_the_tests_run():

@@ -38,7 +38,8 @@ _MINUTES = 2
 class Found:
     """The seconds of one call; `bytes` of a tensor, `with_out` says whether it wrote into `out`.
 
-    `traffic` is what the call reads and writes at least, in bytes: all its arrays once.
+    `traffic` is what the call reads and writes at least, in bytes: all its arrays once. `threads`
+    are PyTorch's.
     """
 
     overload: str
@@ -48,11 +49,21 @@ class Found:
     with_out: bool
     ours_s: float
     aten_s: float
+    threads: int = 1
 
     @property
     def ratio(self) -> float:
         """ATen's time over ours."""
         return self.aten_s / self.ours_s
+
+    @property
+    def where(self) -> str:
+        """Which call it was, and the bytes a second of ours and ATen's."""
+        size = f"{self.bytes >> 20} MB" if self.bytes >= 1 << 20 else f"{self.bytes >> 10} KB"
+        with_out = " with out" if self.with_out else ""
+        threads = f", {self.threads} threads" if self.threads > 1 else ""
+        ours, aten = (self.traffic / s / 1e9 for s in (self.ours_s, self.aten_s))
+        return f"{size}{with_out}{threads}: {ours:.1f} of {aten:.1f} GB/s"
 
 
 def measured(

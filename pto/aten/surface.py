@@ -17,7 +17,7 @@ from typing import Any
 from pto.aten.implementations import ATEN, implementations
 from pto.aten.records import Record, library
 from pto.aten.rows import Row, row_of
-from pto.aten.wins import table
+from pto.aten.wins import losses, profile, table
 
 FILE = Path(__file__).with_name("surface.json")
 NO_KERNEL = "PyTorch has no kernel of it for dense tensors of the CPU"
@@ -110,6 +110,17 @@ def page(found: Mapping[str, Any]) -> str:
             f"| `{name}` | {len(overloads)} | {len(ours) or ''} | {_short(types)} | {_short(over)}"
             f" | {samples or ''} | {about.get('reason', '')} |"
         )
+    return "\n".join(lines) + "\n"
+
+
+def kept_page() -> str:
+    """The table of the rows that were measured and leave calls to ATen: a line a row."""
+    lines = ["| row | least ratio | where it is, and what binds |", "|---|---|---|"]
+    for column, cells in sorted(losses().items()):
+        for name, kinds in sorted(cells.items()):
+            for kind in sorted(kinds, key=_by_kind):
+                ratio, why = table()[column][name][kind], profile(column, name, kind)
+                lines.append(f"| `{name}`, {_short(kind)}, {column} | {ratio:.2f} | {why} |")
     return "\n".join(lines) + "\n"
 
 

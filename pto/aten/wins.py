@@ -3,7 +3,8 @@
 
     cell("avx512", "exp", "float32")    # 2.1: the least ratio of ATen's time to ours, or None
 
-`wins.json` has a column for each target; `./dev bench aten --table` measures and writes the cells.
+`wins.json` has a column for each target; `./dev bench aten --table` measures and writes the cells,
+and for rows that ATen runs where they are slowest, to `losses.json`.
 A row without a cell leaves its calls to ATen. A row takes over for all sizes or for none, so that a
 result does not depend on the batch: its least ratio over all measured sizes is then at least 1. It
 takes over only calls like the measured ones: contiguous tensors, of one shape where the row was
@@ -22,6 +23,7 @@ from pto.aten.records import arrays_in, library
 from pto.config import config
 
 TABLE = Path(__file__).with_name("wins.json")
+LOSSES = Path(__file__).with_name("losses.json")
 Cells = dict[str, dict[str, dict[str, float]]]  # target, overload, element type
 _UNMEASURED = "nobody has measured on this kind of machine whether it is faster; ask for slot=0"
 
@@ -63,29 +65,42 @@ def cell(target: str, overload: str, kind: str) -> float | None:
     return cells.get(target, {}).get(overload, {}).get(kind)
 
 
-_INDEXED = "each element's place is computed by itself, not for a vector of them"
-_CALL = "at 16 KB its call, an operator of the library through PyTorch's dispatcher, takes 8 us"
-_PRODUCT = "at 16 KB both multiply equally fast"
-_EXACT = "our remainder is exact for any quotient, by steps; ATen's is not"
-_ROUNDED = "bf16 is rounded by whole-number instructions, which take longer than memory does"
-_MEMORY = "both wait for memory or the cache, from 4 MB on"
 _PROFILES = {
-    **dict.fromkeys(("gather", "tril", "triu", "flip", "index_select"), _INDEXED),
-    **dict.fromkeys(("cat", "embedding"), _CALL),
-    **dict.fromkeys(("bmm", "addmm", "baddbmm"), _PRODUCT),
-    **dict.fromkeys(("fmod", "remainder"), _EXACT),
-    "topk": "it sorts the whole axis",
-    "exp2": "it is a power of 2 by the general power",
-    "embedding_dense_backward": "it adds row after row in the order of the indices",
-    "cumsum": "a scan goes element by element",
-    "cumprod": "a scan goes element by element",
+    "an element at a time goes through a position of 8 bytes":
+        "gather take index_select scatter flip reflection_pad2d reflection_pad3d replication_pad2d"
+        " replication_pad3d reflection_pad2d_backward reflection_pad3d_backward"
+        " replication_pad2d_backward replication_pad3d_backward tril triu",
+    "positions are sorted, so that sums have one order, and added in double":
+        "scatter_add index_add embedding_dense_backward",
+    "the call of an operator of the library goes through Python, which counts at 16 KB":
+        "cat stack hstack vstack dstack column_stack embedding topk",
+    "both multiply equally fast, and ours checks more": "mm bmm addmm baddbmm",
+    "totals are in double, one addition after another": "cumsum cumprod",
+    "positions are read and written beside values": "argmax argmin",
+    "the next row is asked for early, which a CPU that does so by itself pays for":
+        "sum mean norm amax amin prod linalg_vector_norm",
+    "our remainder is exact for any quotient, by steps; ATen's is not": "fmod remainder",
+    "powers are computed in double precision": "exp2 logaddexp2",
+    "its rows are passed three times":
+        "native_group_norm native_group_norm_backward _softmax_backward_data",
 }  # fmt: skip
+_PROFILE_OF = {name: why for why, names in _PROFILES.items() for name in names.split()}
+_ROUNDED = "bf16 is rounded by whole-number instructions, which take longer than memory does"
+_MEMORY = "both wait for memory or the cache"
 
 
-def profile(overload: str, kind: str) -> str:
-    """Where the time of a row that does not take over goes, in one line."""
-    known = _PROFILES.get(overload.partition(".")[0])
-    return known or (_ROUNDED if kind in ("bfloat16", "float16") else _MEMORY)
+@functools.cache
+def losses() -> dict[str, dict[str, dict[str, str]]]:
+    """Where rows that leave calls to ATen are slowest, in the places of table()."""
+    return json.loads(LOSSES.read_text()) if LOSSES.exists() else {}
+
+
+def profile(target: str, overload: str, kind: str) -> str:
+    """Where a row that does not take over is slowest, and why, in one line."""
+    default = _ROUNDED if kind in ("bfloat16", "float16") else _MEMORY
+    why = _PROFILE_OF.get(overload.partition(".")[0], default)
+    where = losses().get(target, {}).get(overload, {}).get(kind)
+    return f"{where}; {why}" if where else why
 
 
 def why_not(overload: str) -> Callable[[Bound], str | None]:
@@ -102,7 +117,7 @@ def why_not(overload: str) -> Callable[[Bound], str | None]:
             return _UNMEASURED
         if ratio < 1:
             share = f"ATen takes {ratio:.2f} of our time at one of the measured sizes"
-            return f"{share}: {profile(overload, kind or '')}"
+            return f"{share}: {profile(target(), overload, kind or '')}"
         return _along_other_axes(bound.values, arrays)
 
     return waits

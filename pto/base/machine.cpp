@@ -161,7 +161,7 @@ MachineFacts read_machine_facts() {
   MachineFacts facts;
   facts.cpu = cpu_model();
   facts.best_target = best_target();
-  facts.has_half_loads = is_zen4();
+  facts.is_zen4 = is_zen4();
   facts.cores = usable_cores();
   if (const int64_t bytes = cache_bytes(1); bytes > 0) facts.l1d_bytes = bytes;
   if (const int64_t bytes = cache_bytes(2); bytes > 0) facts.l2_bytes = bytes;

@@ -228,13 +228,13 @@ PTO_INLINE auto load(W w, const S* p) {
     return convert<C>(w, t);
 }
 
-// Loads a vector of a step (for_each_vector). With PTO_HALF_LOADS, those of 64 bytes as two halves:
-// Zen 4 reads the next lines earlier for them (machine.hpp).
+// Loads a vector of a step (for_each_vector). On Zen 4, those of 64 bytes as two halves: it reads the
+// next lines earlier for them (machine.hpp).
 template <class C, class W, class S>
 PTO_INLINE auto load_vector(W w, const S* p) {
   return load<C>(w, p);
 }
-#if defined(PTO_HALF_LOADS) && defined(PTO_TARGET_AVX512)
+#if defined(PTO_ZEN4) && defined(PTO_TARGET_AVX512)
 template <class C, class S>
 PTO_INLINE auto load_vector(Whole<kTail> w, const S* p) {
   static_assert(kSame<C, S> && sizeof(S) * kTail == 64);
@@ -362,6 +362,14 @@ PTO_INLINE void prefetch(Whole<W>, const T* p) {
 }
 template <class T>
 PTO_INLINE void prefetch(Rest, const T*) {}
+
+// Asks for what follows of streams that are read once, which Zen 4 does by itself (machine.hpp).
+template <class W, class T>
+PTO_INLINE void prefetch_stream([[maybe_unused]] W w, [[maybe_unused]] const T* p) {
+#if !defined(PTO_ZEN4)
+  prefetch(w, p);
+#endif
+}
 
 PTO_INLINE int64_t padded_row(int64_t row) { return (row + kStep - 1) / kStep * kStep; }
 
