@@ -228,8 +228,8 @@ PTO_INLINE auto load(W w, const S* p) {
     return convert<C>(w, t);
 }
 
-// Loads a vector of a step (for_each_vector). On Zen 4, those of 64 bytes as two halves: it reads the
-// next lines earlier for them (machine.hpp).
+// Loads a vector of a step (for_each_vector). On Zen 4, those of 64 bytes as two halves: it reads
+// the next lines earlier for them (machine.hpp).
 template <class C, class W, class S>
 PTO_INLINE auto load_vector(W w, const S* p) {
   return load<C>(w, p);

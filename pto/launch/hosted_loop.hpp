@@ -2,8 +2,8 @@
 // Hosted loop: hands the blocks of one launch out, one by one, to the threads of a framework's
 // pool. Equal ranges, as frameworks cut them, would wait for the slowest thread.
 //
-//     HostedLoop loop(blocks, function, context);      // in a ParallelFor
-//     pool.run_and_wait(threads, [&] { loop.work(); });
+//     HostedLoop loop(blocks, function, context, threads);      // in a ParallelFor
+//     pool.run_and_wait(threads, [&](int thread) { loop.work(thread); });
 //     return loop.result();
 //
 //     const auto loop = std::make_shared<SharedLoop>(blocks, function, context);
@@ -21,15 +21,19 @@
 #include <mutex>
 
 #include "pto/base/clock.hpp"
+#include "pto/launch/block_ranges.hpp"
 #include "pto/launch/executor.hpp"
 
 namespace pto {
 
-// For a pool that waits for its threads.
+// For a pool that waits for its threads, of which `threads` have numbers that stay from loop to
+// loop.
 class HostedLoop {
  public:
-  HostedLoop(int32_t blocks, BlockFunction function, void* context)
-      : blocks_(blocks), function_(function), context_(context) {}
+  HostedLoop(int32_t blocks, BlockFunction function, void* context, int threads = 1)
+      : function_(function), context_(context) {
+    ranges_.reset(blocks, threads);
+  }
 
   // Runs one block, or nothing after another has failed.
   void run_block(int32_t block) {
@@ -40,23 +44,22 @@ class HostedLoop {
   }
 
   // Takes blocks until none is left; returns how many it took.
-  int32_t work() {
+  int32_t work(int thread = 0) {
     int32_t taken = 0;
-    for (;; ++taken) {
-      const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
-      if (block >= blocks_) return taken;
-      run_block(static_cast<int32_t>(block));
+    for (int32_t block = ranges_.take(thread); block >= 0; block = ranges_.take(thread)) {
+      run_block(block);
+      ++taken;
     }
+    return taken;
   }
 
-  int32_t blocks() const { return blocks_; }
+  int32_t blocks() const { return ranges_.blocks(); }
   int32_t result() const { return result_.load(); }
 
  private:
-  const int32_t blocks_;
   const BlockFunction function_;
   void* const context_;
-  std::atomic<int64_t> next_{0};  // each thread counts once beyond the blocks
+  BlockRanges ranges_;
   std::atomic<int32_t> result_{0};
 };
 

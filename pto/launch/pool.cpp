@@ -119,38 +119,27 @@ int32_t run_inline(int32_t blocks, BlockFunction function, void* context) {
   return result;
 }
 
-// A call on a host's loop permits its thread to run one block, whichever is next: a block that
-// waits may have claimed an earlier one.
+// A call on a host's loop permits its thread to run one block, of the range of the given one where
+// it has any: a block that waits may have claimed that one.
 struct HostedJob {
   BlockFunction function;
   void* context;
-  int32_t blocks;
   RecordedJob recorded;
-  std::atomic<int32_t> next{0};
-  std::atomic<int> threads{0};
-
-  static int32_t claim(void* self) {
-    auto* job = static_cast<HostedJob*>(self);
-    int32_t block = job->next.load(std::memory_order_relaxed);
-    while (block < job->blocks) {
-      if (job->next.compare_exchange_weak(block, block + 1, std::memory_order_relaxed)) {
-        return block;
-      }
-    }
-    return -1;
-  }
+  BlockRanges ranges = {};
+  static int32_t claim(void* self) { return static_cast<HostedJob*>(self)->ranges.take(0); }
 };
 
-int32_t run_hosted_block(void* self, int32_t) {
+int32_t run_hosted_block(void* self, int32_t given) {
   auto* job = static_cast<HostedJob*>(self);
   const Job scope(
       job->context, num_threads(), HostedJob::claim,
-      [](void* of) { return static_cast<HostedJob*>(of)->threads.load(); }, job);
-  job->threads.fetch_add(1);  // before the claim: nobody sees a claimed block without its thread
-  const int32_t block = HostedJob::claim(job);
+      [](void* of) { return static_cast<HostedJob*>(of)->ranges.inside(); }, job);
+  const int range = job->ranges.range_of(given);
+  job->ranges.enter(range);  // before the claim: nobody sees a claimed block without its thread
+  const int32_t block = job->ranges.take(range);
   const int32_t result =
       block < 0 ? 0 : call_block(job->function, job->context, block, job->recorded);
-  job->threads.fetch_sub(1);
+  job->ranges.leave(range);
   return result;
 }
 
@@ -212,9 +201,8 @@ int32_t Pool::run_taken(int32_t blocks, int threads, BlockFunction function, voi
   start_workers(wanted - 1);
   function_ = function;
   context_ = context;
-  blocks_ = blocks;
   recorded_ = RecordedJob::of_this_thread();
-  next_.store(0, std::memory_order_relaxed);
+  ranges_.reset(blocks, wanted);
   result_.store(0, std::memory_order_relaxed);
   const uint64_t generation = generation_of(state_.load(std::memory_order_relaxed)) + 1;
   state_.store(generation << kGenerationShift | static_cast<uint64_t>(wanted) << kThreadsShift |
@@ -222,7 +210,7 @@ int32_t Pool::run_taken(int32_t blocks, int threads, BlockFunction function, voi
   // Sequentially consistent against the worker's "count me as parked, then look once more".
   epoch_.fetch_add(1);
   if (parked_.load() > 0) futex_wake(&epoch_, wanted - 1);
-  take_blocks();
+  take_blocks(0);
   state_.fetch_and(~kOpen);
   wait_for_workers();
   const int32_t result = result_.load(std::memory_order_relaxed);
@@ -259,7 +247,7 @@ void Pool::work(uint32_t seen) {
     while ((state & kOpen) && generation_of(state) == seen &&
            static_cast<int>(inside_of(state)) + 1 < threads_of(state)) {
       if (state_.compare_exchange_weak(state, state + kOneInside, std::memory_order_acquire)) {
-        take_blocks();
+        take_blocks(static_cast<int>(inside_of(state)) + 1);
         leave();
         break;
       }
@@ -301,26 +289,20 @@ bool Pool::spin_for_job(uint32_t seen, uint64_t* state) {
   return false;
 }
 
-void Pool::take_blocks() {
+void Pool::take_blocks(int thread) {
   const Job scope(
       context_, threads_wanted(), [](void* self) { return static_cast<Pool*>(self)->claim(); },
       [](void* self) { return static_cast<Pool*>(self)->threads_inside(); }, this);
-  for (;;) {
-    const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
-    if (block >= blocks_) return;
-    const int32_t result = call_block(function_, context_, static_cast<int32_t>(block), recorded_);
+  for (int32_t block = ranges_.take(thread); block >= 0; block = ranges_.take(thread)) {
+    const int32_t result = call_block(function_, context_, block, recorded_);
     if (result == 0) continue;
     int32_t none = 0;
     result_.compare_exchange_strong(none, result, std::memory_order_relaxed);
-    next_.store(blocks_, std::memory_order_relaxed);
+    ranges_.stop();
   }
 }
 
-int32_t Pool::claim() {
-  if (next_.load(std::memory_order_relaxed) >= blocks_) return -1;
-  const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
-  return block < blocks_ ? static_cast<int32_t>(block) : -1;
-}
+int32_t Pool::claim() { return ranges_.take(0); }
 
 // The caller of run() counts until it closes the job.
 int Pool::threads_inside() const {
@@ -361,7 +343,8 @@ int32_t parallel_for(int32_t blocks, BlockFunction function, void* context) {
   if (t_inside_block || blocks <= 1) return run_inline(blocks, function, context);
   const RecordScope job_span(SpanKind::Job, -1);
   if (t_executor != nullptr) {
-    HostedJob job{function, context, blocks, RecordedJob::of_this_thread()};
+    HostedJob job{function, context, RecordedJob::of_this_thread()};
+    job.ranges.reset(blocks, num_threads());
     return t_executor(t_executor_user, blocks, run_hosted_block, &job);
   }
   const int threads = num_threads();

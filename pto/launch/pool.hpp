@@ -8,7 +8,8 @@
 //     };
 //     parallel_for(64, add, &sum);
 //
-// An atomic counter hands out blocks; the caller takes part and returns when all are done. Idle
+// Each thread takes blocks of a range of its own first; the caller takes part and returns when all
+// are done. Idle
 // workers spin for a while (Machine::spin_us; less where they get preempted), then park.
 //
 // Invariant: no thread exists before the first launch that can use one. A launch inside a block,
@@ -23,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "pto/launch/block_ranges.hpp"
 #include "pto/launch/executor.hpp"
 #include "pto/launch/recording.hpp"
 
@@ -90,7 +92,7 @@ class Pool {
   void work(uint32_t seen);
   uint64_t wait_for_job(uint32_t seen);
   bool spin_for_job(uint32_t seen, uint64_t* state);
-  void take_blocks();
+  void take_blocks(int thread);
   void leave();
   void wait_for_workers();
 
@@ -105,7 +107,7 @@ class Pool {
   std::atomic<bool> busy_{false};
   std::atomic<int64_t> spin_ns_;
 
-  alignas(64) std::atomic<int64_t> next_{0};
+  BlockRanges ranges_;
   std::atomic<int32_t> result_{0};
 
   alignas(64) std::atomic<uint32_t> left_{0};  // the caller sleeps on it for the last worker
@@ -113,7 +115,6 @@ class Pool {
 
   alignas(64) BlockFunction function_ = nullptr;  // the current job's
   void* context_ = nullptr;
-  int64_t blocks_ = 0;
   RecordedJob recorded_;
 };
 

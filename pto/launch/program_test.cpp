@@ -287,8 +287,10 @@ TEST(Program, splits_into_blocks_by_traffic_threads_and_items) {
   constexpr int64_t kGrain = 64 << 10;
   EXPECT_EQ(block_count(1000, kGrain, 1, 4, kGrain), 1);          // handing over costs more
   EXPECT_EQ(block_count(1000, 4 * kGrain, 1, 1, kGrain), 1);      // one thread
-  EXPECT_EQ(block_count(1000, 4 * kGrain, 1, 4, kGrain), 8);      // 32 KB each
-  EXPECT_EQ(block_count(1000, 1000 * kGrain, 1, 4, kGrain), 32);  // 8 per thread
+  EXPECT_EQ(block_count(1000, 2 * kGrain, 1, 8, kGrain), 4);      // 32 KB each
+  EXPECT_EQ(block_count(1000, 4 * kGrain, 1, 4, kGrain), 4);      // one per thread
+  EXPECT_EQ(block_count(1000, 24 * kGrain, 1, 4, kGrain), 6);     // 256 KB each
+  EXPECT_EQ(block_count(1000, 1000 * kGrain, 1, 4, kGrain), 16);  // 4 per thread
   EXPECT_EQ(block_count(3, 1000 * kGrain, 1, 4, kGrain), 3);      // one per item
   EXPECT_EQ(block_count(33, 1000 * kGrain, 16, 4, kGrain), 3);    // one per quantum
 }

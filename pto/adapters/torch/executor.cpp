@@ -12,13 +12,15 @@ namespace {
 
 std::atomic<bool> host_pool{true};
 
-void work(int64_t, int64_t, void* loop) { static_cast<HostedLoop*>(loop)->work(); }
+void work(int64_t thread, int64_t, void* loop) {
+  static_cast<HostedLoop*>(loop)->work(static_cast<int>(thread));
+}
 
 }  // namespace
 
 int32_t parallel_on_torch(void*, int32_t blocks, BlockFunction function, void* context) {
-  HostedLoop loop(blocks, function, context);
-  const int64_t threads = std::min(blocks, torch_threads());
+  const int threads = std::min(blocks, torch_threads());
+  HostedLoop loop(blocks, function, context, threads);
   return torch_parallel_for(0, threads, 1, &work, &loop) == 0 ? loop.result() : kBlockThrew;
 }
 
