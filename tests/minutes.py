@@ -49,14 +49,16 @@ class Minutes:
         row[kind] = row.get(kind, 0) + seconds
 
     def built(self, log: Path, start: int) -> None:
-        """The steps that ninja appended to its log behind this byte; it may shorten an old log."""
-        steps = {}
-        with open(log) as file:
-            file.seek(start if start <= log.stat().st_size else 0)
-            for line in file:
-                parts = line.rstrip("\n").split("\t")
-                if len(parts) == 5:
-                    steps[parts[3]] = (int(parts[1]) - int(parts[0])) / 1000
+        """The steps that ninja appended to its log behind this byte, where a line began.
+
+        It writes an old log anew, shorter: then all its steps count.
+        """
+        steps, text = {}, log.read_text()
+        is_appended = text[:start].endswith("\n") and len(text) >= start
+        for line in text[start if is_appended else 0 :].splitlines():
+            parts = line.split("\t")
+            if len(parts) == 5:
+                steps[parts[3]] = (int(parts[1]) - int(parts[0])) / 1000
         for output, seconds in steps.items():
             self.add(folder_of(output), "build", seconds)
 

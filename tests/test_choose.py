@@ -64,6 +64,18 @@ def test_options_their_values_and_paths_are_for_pytest():
     assert run.is_of_pytest("tests/test_dev.py::test_x", []) and not run.is_of_pytest("Sums.a", [])
 
 
+def test_all_steps_count_of_a_log_that_was_written_anew(tmp_path):
+    log, line = tmp_path / "log", "0\t60000\t1\tCMakeFiles/pto.dir/pto/base/a.cpp.o\tf\n"
+    log.write_text("# ninja log v7\n" + line)
+    for start in range(len(log.read_text())):  # where the old, longer one ended
+        minutes = Minutes()
+        minutes.built(log, start)
+        assert minutes.seconds["pto/base"]["build"] == 60
+    minutes = Minutes()
+    minutes.built(log, len(log.read_text()))
+    assert not minutes.seconds
+
+
 def test_minutes_are_those_of_the_folder_and_of_the_subject(tmp_path):
     log, junit = tmp_path / "log", tmp_path / "junit.xml"
     old = "# ninja log v7\n0\t9000\t1\tCMakeFiles/pto.dir/pto/base/old.cpp.o\tf\n"

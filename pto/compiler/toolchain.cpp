@@ -186,8 +186,7 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source&
                      " -O2 -fPIC -shared -fvisibility=hidden -fno-math-errno -fno-trapping-math "
                      "-ffp-contract=off -pipe");
   append(&flags, target_flags(source.target));
-  if (source.kind == Source::Generated && machine().is_zen4)
-    append(&flags, "-DPTO_ZEN4");
+  if (source.kind == Source::Generated && machine().is_zen4) append(&flags, "-DPTO_ZEN4");
   if (toolchain.family == Toolchain::Gcc) append(&flags, "-fno-gnu-unique -fno-use-linker-plugin");
   if (source.kind == Source::Generated) {
     append(&flags,
