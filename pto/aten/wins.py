@@ -65,6 +65,7 @@ def cell(target: str, overload: str, kind: str) -> float | None:
     return cells.get(target, {}).get(overload, {}).get(kind)
 
 
+_MEMORY = "both wait for memory or the cache"
 _PROFILES = {
     "an element at a time goes through a position of 8 bytes":
         "gather take index_select scatter flip reflection_pad2d reflection_pad3d replication_pad2d"
@@ -77,8 +78,9 @@ _PROFILES = {
     "both multiply equally fast, and ours checks more": "mm bmm addmm baddbmm",
     "totals are in double, one addition after another": "cumsum cumprod",
     "positions are read and written beside values": "argmax argmin",
-    "the next row is asked for early, which a CPU that does so by itself pays for":
-        "sum mean norm amax amin prod linalg_vector_norm",
+    "one thread reduces all elements, so that they are added in one order":
+        "sum prod dot vdot max min nansum mean aminmax",
+    _MEMORY: "sum.dim_IntList mean.dim max.other min.other prod.dim_int",
     "our remainder is exact for any quotient, by steps; ATen's is not": "fmod remainder",
     "powers are computed in double precision": "exp2 logaddexp2",
     "its rows are passed three times":
@@ -86,7 +88,6 @@ _PROFILES = {
 }  # fmt: skip
 _PROFILE_OF = {name: why for why, names in _PROFILES.items() for name in names.split()}
 _ROUNDED = "bf16 is rounded by whole-number instructions, which take longer than memory does"
-_MEMORY = "both wait for memory or the cache"
 
 
 @functools.cache
@@ -98,7 +99,8 @@ def losses() -> dict[str, dict[str, dict[str, str]]]:
 def profile(target: str, overload: str, kind: str) -> str:
     """Where a row that does not take over is slowest, and why, in one line."""
     default = _ROUNDED if kind in ("bfloat16", "float16") else _MEMORY
-    why = _PROFILE_OF.get(overload.partition(".")[0], default)
+    names = overload, overload.partition(".")[0]
+    why = next((_PROFILE_OF[name] for name in names if name in _PROFILE_OF), default)
     where = losses().get(target, {}).get(overload, {}).get(kind)
     return f"{where}; {why}" if where else why
 
