@@ -28,7 +28,8 @@ def run() -> list[Measurement]:
 
 
 def _from_cpp() -> list[Measurement]:
-    library = build.build_aten()
+    build.build_aten()
+    fronts = build.library.build(build.fronts())
     part = build.NODE
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/aten_calls"
@@ -37,7 +38,7 @@ def _from_cpp() -> list[Measurement]:
         command = ["g++", "-O2", *part.options, *ours, *part.folders, SOURCE, "-o", program]
         subprocess.run([*command, *part.links, f"-Wl,-rpath,{home}", "-ldl"], check=True)
         made = subprocess.run(
-            [program, home, str(ROUNDS), library], stdout=subprocess.PIPE, text=True
+            [program, home, str(ROUNDS), fronts], stdout=subprocess.PIPE, text=True
         )
     if made.returncode or "WRONG" in made.stdout:
         raise RuntimeError(f"the calls from C++ are wrong: {made.stdout}")
