@@ -11,7 +11,6 @@ for another, in which case ATen is asked for the same by ATEN_CPU_CAPABILITY.
 
 import dataclasses
 import json
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from pto.aten.measuring import SIZES, Found, measured, rounded_down
 from pto.aten.records import library
 from pto.aten.rows import Row
 from pto.bench.peers import set_threads
+from pto.bench.timing import geometric_mean
 
 KINDS = ("float32", "bfloat16")
 
@@ -37,10 +37,6 @@ def rows_of(names: Sequence[str]) -> list[Row]:
     return wanted if names else own
 
 
-def geometric(ratios: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
 def line(found: Sequence[Found]) -> str:
     least = min(found, key=lambda one: one.ratio)
     ratios = [one.ratio for one in found]
@@ -48,7 +44,7 @@ def line(found: Sequence[Found]) -> str:
     micros = f"{small[0].ours_s * 1e6:.1f}/{small[0].aten_s * 1e6:.1f}" if small else "-"
     verdict = "ours" if least.ratio >= 1 else "ATen's"
     return (
-        f"{found[0].overload:32} {found[0].kind:9} {least.ratio:6.2f} {geometric(ratios):6.2f}"
+        f"{found[0].overload:32} {found[0].kind:9} {least.ratio:6.2f} {geometric_mean(ratios):6.2f}"
         f"  {verdict:7} least at {least.where:42}  16 KB: {micros} us"
     )
 
@@ -58,10 +54,10 @@ def summary(ratios: dict[tuple[str, str], list[float]]) -> list[str]:
     lines = []
     for kind in KINDS:
         mine = [r for (_, k), r in ratios.items() if k == kind]
-        taken = [geometric(r) for r in mine if min(r) >= 1]
+        taken = [geometric_mean(r) for r in mine if min(r) >= 1]
         if mine:
-            over = geometric(taken) if taken else 1.0
-            all_ = geometric([*taken, *[1.0] * (len(mine) - len(taken))])
+            over = geometric_mean(taken)
+            all_ = geometric_mean([*taken, *[1.0] * (len(mine) - len(taken))])
             lines.append(
                 f"{kind}: {len(taken)} of {len(mine)} rows take over, geometric mean {over:.2f}x;"
                 f" mean over all {all_:.2f}x"

@@ -8,9 +8,9 @@
 //     };
 //     parallel_for(64, add, &sum);
 //
-// Each thread takes blocks of a range of its own first; the caller takes part and returns when all
-// are done. Idle
-// workers spin for a while (Machine::spin_us; less where they get preempted), then park.
+// Each thread takes blocks of a range of its own first (block_ranges.hpp); the caller takes part
+// and returns when all are done. Idle workers spin for a while (Machine::spin_us; less where they
+// get preempted), then park.
 //
 // Invariant: no thread exists before the first launch that can use one. A launch inside a block,
 // and a launch while another thread's launch holds the pool, run on their calling thread: nothing
