@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 880,
-    "adapters": 16720,
+    "adapters": 16760,
     "aten": 3430,
     "base": 1590,
     "bench": 1224,

@@ -12,11 +12,12 @@ import pytest
 import torch
 
 import pto.aten
-from pto.aten import rows, samples
-from pto.aten.binding import Bound
+from pto.aten import rows, samples, wins
+from pto.aten.binding import Bound, bind
 from pto.aten.distance import apart
 from pto.aten.face import Overload
-from pto.aten.records import library
+from pto.aten.implementations import choose
+from pto.aten.records import library, record_of
 from pto.aten.table import ALIASES, LEFT, ROWS
 
 KINDS = (*rows.FLOATS, "int64", "int32", "uint8", "bool")
@@ -191,6 +192,15 @@ def test_empty_tensors_and_single_elements_are_taken(name, chosen):
             continue
         for a, b in zip(got, want, strict=True):
             assert a.shape == b.shape and a.dtype == b.dtype
+
+
+@pytest.mark.parametrize("column", wins.table())
+def test_a_row_that_takes_over_takes_what_it_was_measured_with(column, monkeypatch):
+    monkeypatch.setattr(wins, "target", lambda: column)
+    for name, cells in wins.table()[column].items():
+        for kind in (kind for kind, ratio in cells.items() if ratio >= 1):
+            bound = bind([record_of(name)], (), arguments(ROWS[name], (4, 64), kind))
+            assert choose(bound).slot == rows.SLOT, (name, kind, choose(bound))
 
 
 def test_what_a_row_does_not_take_falls_through_with_the_reason():

@@ -22,10 +22,8 @@ typedef struct pto_bound_call {
   int32_t n_inputs, n_outputs;
   const pto_tensor* tensors;  // inputs, then outputs; their data is null
 
-  // Says whether the outputs may lie in memory that the caller names: they share none with each
-  // other and with inputs, but for an input whose elements an output becomes.
-  int32_t (*takes)(const struct pto_bound_call* call, void* const* inputs, void* const* outputs);
-  // Returns 0, or a non-zero code; then error() has the text.
+  // Writes the outputs, which share no memory with each other and with inputs, but for an input
+  // whose elements an output becomes. Returns 0, or a non-zero code; then error() has the text.
   int32_t (*run)(const struct pto_bound_call* call, void* const* inputs, void* const* outputs);
 
   const char* (*error)(void);

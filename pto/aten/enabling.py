@@ -11,7 +11,6 @@ behind them. A call that an implementation refuses goes to PyTorch's kernel.
 Thread safety: any thread may enable and call; enable() calls run one after another.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
@@ -20,7 +19,7 @@ from typing import Any
 from pto.aten.binding import Bound
 from pto.aten.implementations import check_slot, ours
 from pto.aten.implementations import on_change as on_implementation
-from pto.aten.records import Fronts, Record, arrays_in, library, listed, record_of
+from pto.aten.records import Fronts, Record, library, listed, record_of
 from pto.config import on_change as on_setting
 from pto.errors import InvalidType, InvalidValue, nearest
 from pto.locks import Lock
@@ -155,7 +154,7 @@ def _forget(fronts: Fronts) -> None:
 
 def _serves(full_name: str, slot: int | None) -> bool:
     there = ours(full_name)
-    return any(one.may_win() if slot is None else one.slot == slot for one in there)
+    return any(one.may_win(None) if slot is None else one.slot == slot for one in there)
 
 
 def _means(name: str, full_name: str) -> bool:
@@ -195,8 +194,9 @@ def _install(full_name: str, is_named: bool) -> bool:
 def _run(index: int, slot: int | None, values: tuple) -> tuple[Any, Any]:
     """The result of a call of PyTorch's dispatcher, and how later calls like it run.
 
-    NotImplemented as the result leaves the call to PyTorch's kernel. Later calls follow a CallPlan;
-    NotImplemented leaves them to the kernel, None asks again.
+    NotImplemented as the result leaves the call to PyTorch's kernel. Later calls, which share
+    memory as this one does, follow a CallPlan; NotImplemented leaves them to the kernel, Ellipsis
+    also all others with tensors of these types; None asks again.
     """
     record = _records[index]
     given = {}
@@ -211,14 +211,8 @@ def _run(index: int, slot: int | None, values: tuple) -> tuple[Any, Any]:
             for told in _on_taken:
                 told(record.full_name)
             return one.run(bound, None), one.plan(bound)
-    is_settled = record.is_functional or not _share_memory(bound)
-    return NotImplemented, NotImplemented if is_settled else None
-
-
-def _share_memory(bound: Bound) -> bool:
-    """Whether arrays of a call share memory, which a call like it need not do."""
-    arrays = [value for _, value in arrays_in(bound.values)]
-    return any(library().overlap(a, b) for a, b in itertools.combinations(arrays, 2))
+    is_left = slot is None and not any(one.may_win(bound) for one in ours(record.full_name))
+    return NotImplemented, Ellipsis if is_left else NotImplemented
 
 
 def _is_default(argument: Any, value: Any) -> bool:

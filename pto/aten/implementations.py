@@ -38,7 +38,8 @@ class Implementation:
     `run(bound, like)` returns results of the kind of the call's arrays, or of `like` where the call
     has none. `plan(bound)` says how later calls of the same types, sizes and numbers run; None:
     they ask again. `waits(bound)` gives the reason why the implementation runs only calls that ask
-    for its slot, or None. `may_win()` is False where `waits` has a reason for every call.
+    for its slot, or None. `may_win(None)` is False where `waits` has a reason for every call,
+    `may_win(bound)` where it has one for every call whose tensors have the types of this one's.
     """
 
     slot: int
@@ -47,7 +48,7 @@ class Implementation:
     refuses: Callable[[Bound], str | None]
     run: Callable[[Bound, Any], Any]
     waits: Callable[[Bound], str | None] | None = None
-    may_win: Callable[[], bool] = lambda: True
+    may_win: Callable[[Bound | None], bool] = lambda bound: True
     plan: "Callable[[Bound], CallPlan | None]" = lambda bound: None
 
     def reason(self, bound: Bound, slot: int | None = None) -> str | None:
@@ -124,7 +125,7 @@ def ours(full_name: str) -> Sequence[Implementation]:
 
 def is_contested(record: Record) -> bool:
     """Whether one of ours may run a call that asks for no slot."""
-    return any(one.may_win() for one in ours(record.full_name))
+    return any(one.may_win(None) for one in ours(record.full_name))
 
 
 def implementations(record: Record) -> Sequence[Implementation]:

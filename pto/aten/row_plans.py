@@ -8,7 +8,7 @@ the library runs in Python. Thread safety: pure functions.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pto.aten.binding import Bound
@@ -66,32 +66,20 @@ def _in_python(
 ) -> ProgramPlan:
     """The plan as a call of the row's program from Python."""
     outputs = tuple(outputs_of(record))
-    inputs = [name for name, at in places.items() if at >= 0 and name not in outputs]
-    program = row.program if record.is_functional else _writing(row, outputs, inputs)
+    program = row.program if record.is_functional else _writing(row, outputs)
     constants = tuple(None if places[name] >= 0 else value for name, value in given.items())
     return program, tuple(given), tuple(places.values()), constants
 
 
-def _writing(row: "Row", outputs: tuple[str, ...], inputs: Sequence[str]) -> Callable[..., Any]:
-    """The program of a plan that writes these outputs, or `self` where there is none.
-
-    It leaves a call to ATen, by NotImplemented, where tensors of this call share memory.
-    """
+def _writing(row: "Row", outputs: tuple[str, ...]) -> Callable[..., Any]:
+    """The program of a plan that writes these outputs, or `self` where there is none."""
 
     def in_place(**given: Any) -> Any:
-        me = given["self"]
-        for other in _flat(given[name] for name in inputs):
-            if other is not me and _meet(me, other) and not library().is_same(me, other):
-                return NotImplemented
         row.in_place_program(**given)
-        return me
+        return given["self"]
 
     def into_outputs(**given: Any) -> Any:
         places = tuple(given.pop(name) for name in outputs)
-        read = _flat(given[name] for name in inputs)
-        if any(_meet(place, other) for i, place in enumerate(places)
-               for other in (*read, *places[:i])):  # fmt: skip
-            return NotImplemented
         row.program(**given, out=places[0] if len(places) == 1 else places)
         return places
 
@@ -111,9 +99,3 @@ def _are_same(one: Any, other: Any) -> bool:
     """Whether two values are one array, or lists of the same ones."""
     first, second = _flat([one]), _flat([other])
     return len(first) == len(second) and all(map(operator.is_, first, second))
-
-
-def _meet(one: Any, other: Any) -> bool:
-    """Whether two of PyTorch's tensors, which lie row by row, share memory."""
-    first, second = one.data_ptr(), other.data_ptr()
-    return first < second + other.nbytes and second < first + one.nbytes

@@ -299,6 +299,8 @@ def install(rows: Mapping[str, Row]) -> None:
         for full in forms(one):
             _row_of[full] = one
             measured = one.base or one.overload
-            ours = Implementation(SLOT, "tile", "cpu", one.refuses, one.run, why_not(measured),
-                                  may_win(measured), partial(plan, one))  # fmt: skip
+            waits, wins = why_not(measured, one.others), may_win(measured, one.others)
+            ours = Implementation(
+                SLOT, "tile", "cpu", one.refuses, one.run, waits, wins, partial(plan, one)
+            )
             implement(full, ours)

@@ -13,7 +13,7 @@ measured so, and reductions along the last axis. Thread safety: any thread may a
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +105,18 @@ def profile(target: str, overload: str, kind: str) -> str:
     return f"{where}; {why}" if where else why
 
 
-def why_not(overload: str) -> Callable[[Bound], str | None]:
-    """The `waits` of a row's implementation: why ATen runs a call that the row would take."""
+def why_not(overload: str, others: Collection[str]) -> Callable[[Bound], str | None]:
+    """The `waits` of a row's implementation: why ATen runs a call that the row would take.
+
+    `others` names the tensors that may have another element type than the row's cells tell.
+    """
 
     def waits(bound: Bound) -> str | None:
         arrays = [(n, v) for n, v in arrays_in(bound.values) if library().dense_type(v)]
         for name, value in arrays:
             if not library().is_contiguous(value):
                 return f"{name} is not in the order of its axes, which nobody has measured"
-        kind = library().dense_type(arrays[0][1]) if arrays else None
+        kind = _kind(bound, others)
         ratio = cell(target(), overload, kind) if kind else None
         if ratio is None:
             return _UNMEASURED
@@ -125,14 +128,28 @@ def why_not(overload: str) -> Callable[[Bound], str | None]:
     return waits
 
 
-def may_win(overload: str) -> Callable[[], bool]:
-    """The `may_win` of a row's implementation: whether a cell of any target is at least 1."""
+def may_win(overload: str, others: Collection[str]) -> Callable[[Bound | None], bool]:
+    """The `may_win` of a row's implementation: whether a cell is at least 1.
 
-    def found() -> bool:
+    It is one of any target, or that of this one for the element type of a call.
+    """
+
+    def found(bound: Bound | None) -> bool:
+        if bound is not None and (kind := _kind(bound, others)):
+            return (cell(target(), overload, kind) or 0) >= 1
         columns = [*table().values(), *own().values()]
         return any(ratio >= 1 for one in columns for ratio in one.get(overload, {}).values())
 
     return found
+
+
+def _kind(bound: Bound, others: Collection[str]) -> str | None:
+    """The element type of a call: that of its first array that is not among the others.
+
+    It is "" where that array is not dense, None where there is none.
+    """
+    types = (library().dense_type(one) for n, one in arrays_in(bound.values) if n not in others)
+    return next(types, None)
 
 
 def _along_other_axes(values: Mapping[str, Any], arrays: Sequence[tuple[str, Any]]) -> str | None:

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // JitBinder::bound_call(): a program with the sizes and numbers of a call bound, as plain C
 // (abi/bound_call.h).
-#include <array>
 #include <atomic>
 #include <string>
 #include <utility>
 
 #include "pto/abi/bound_call.h"
 #include "pto/abi/limits.h"
-#include "pto/base/strided.hpp"
 #include "pto/bindings/jit_binder.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/launch/call.hpp"
@@ -21,8 +19,7 @@ struct BoundCall final : pto_bound_call {
   BoundCall(std::shared_ptr<const Program> made, std::span<const pto_tensor_ref> inputs,
             std::span<const uint64_t> scalars, Kind kind);
 
-  bool uses_torch_threads = false;   // for much work on torch tensors
-  std::vector<AddressRange> ranges;  // of inputs and outputs, as if they began at address 0
+  bool uses_torch_threads = false;  // for much work on torch tensors
   std::shared_ptr<const Program> program;
   Call call;
   std::vector<pto_tensor> described;
@@ -31,44 +28,6 @@ struct BoundCall final : pto_bound_call {
 
 const BoundCall& self_of(const pto_bound_call* call) {
   return *static_cast<const BoundCall*>(call);
-}
-
-pto_tensor_ref ref_of(const pto_tensor& tensor, DType dtype, void* data) {
-  return {data, tensor.sizes, tensor.strides, tensor.rank, static_cast<int32_t>(dtype)};
-}
-
-// The range of a tensor whose first element lies at `data`.
-AddressRange placed(const AddressRange& range, void* data) {
-  if (range.first == range.end) return {};  // it has no elements
-  const auto at = reinterpret_cast<uintptr_t>(data);
-  return {at + range.first, at + range.end};
-}
-
-// Says whether an output may be computed in the input whose elements it becomes.
-bool writes_in_place(const BoundCall& self, size_t output, void* const* inputs, void* data) {
-  const ProgramSpec& spec = self.program->spec();
-  const auto n = static_cast<size_t>(self.n_inputs);
-  std::array<pto_tensor_ref, PTO_MAX_TENSORS> in;
-  for (size_t i = 0; i < n; ++i) in[i] = ref_of(self.tensors[i], spec.inputs[i].dtype, inputs[i]);
-  return data == inputs[spec.outputs[output].writes] &&
-         may_write_in_place(spec, output, {in.data(), n});
-}
-
-int32_t takes(const pto_bound_call* call, void* const* inputs, void* const* outputs) {
-  const BoundCall& self = self_of(call);
-  const auto n = static_cast<size_t>(self.n_inputs), m = static_cast<size_t>(self.n_outputs);
-  for (size_t o = 0; o < m; ++o) {
-    const AddressRange written = placed(self.ranges[n + o], outputs[o]);
-    if (self.program->spec().outputs[o].writes >= 0) {
-      if (!writes_in_place(self, o, inputs, outputs[o])) return 0;
-    } else {
-      for (size_t i = 0; i < n; ++i)
-        if (overlap(written, placed(self.ranges[i], inputs[i]))) return 0;
-    }
-    for (size_t other = 0; other < o; ++other)
-      if (overlap(written, placed(self.ranges[n + other], outputs[other]))) return 0;
-  }
-  return 1;
 }
 
 int32_t run(const pto_bound_call* call, void* const* inputs, void* const* outputs) {
@@ -106,14 +65,12 @@ BoundCall::BoundCall(std::shared_ptr<const Program> made, std::span<const pto_te
     for (pto_tensor one : all) {
       one.data = nullptr;
       described.push_back(one);
-      ranges.push_back(address_range(one, one.type_bits / 8));
       bytes += one.extent_bytes;
     }
   uses_torch_threads = kind == Kind::Torch && bytes > kKeepLockBytes;
   n_inputs = static_cast<int32_t>(call.inputs().size());
   n_outputs = static_cast<int32_t>(call.outputs().size());
   tensors = described.data();
-  pto_bound_call::takes = &bindings::takes;
   pto_bound_call::run = &bindings::run;
   error = &pto_last_error;
   allocate = &pto_malloc;

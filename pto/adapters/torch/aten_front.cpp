@@ -11,7 +11,8 @@
 //       its results are new, or go to the arguments at the places of `outputs`
 //   (program, names, places, constants)   program(name=the argument at this place, or the constant
 //       where the place is -1), in Python
-//   NotImplemented   the row refuses them;  None   run() is asked again.
+//   NotImplemented   the row refuses them;  Ellipsis   and all others with tensors of these types;
+//   None   run() is asked again.
 //
 // No gradient is recorded meanwhile: PyTorch has recorded its own above.
 // Invariant: plans are of calls that are_plain(), and of the newest runner; pto_torch_aten_forget()
@@ -134,7 +135,7 @@ at::ScalarType type_of(const pto_tensor& tensor) {
 
 // Reads what Python returned as a plan.
 Plan plan_of(PyObject* plan) {
-  if (plan == Py_NotImplemented) return {};
+  if (plan == Py_NotImplemented || plan == Py_Ellipsis) return {};
   PyObject* const first = PyTuple_GET_ITEM(plan, 0);
   if (!PyCapsule_IsValid(first, PTO_BOUND_CALL_NAME))
     return {nullptr, THPObjectPtr(Py_NewRef(plan))};
@@ -178,21 +179,16 @@ void make_results(const BoundPlan& plan, void** memory, FrontResults& results) {
   }
 }
 
-// Makes a call as an earlier one like it was made, without Python; false: where it writes to, there
-// is something to be read.
-bool run_bound(const BoundPlan& plan, FrontCall& call) {
+// Makes a call as an earlier one like it was made, without Python.
+void run_bound(const BoundPlan& plan, FrontCall& call) {
   std::array<void*, PTO_MAX_TENSORS> inputs;
   std::array<void*, PTO_MAX_BUFFERS> outputs;
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     inputs[i] = const_cast<void*>(call.tensor(plan.inputs[i]).const_data_ptr());
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     outputs[i] = call.tensor(plan.outputs[i]).mutable_data_ptr();
-  if (plan.makes_results)
-    make_results(plan, outputs.data(), call.results);
-  else if (plan.call->takes(plan.call, inputs.data(), outputs.data()) == 0)
-    return false;
+  if (plan.makes_results) make_results(plan, outputs.data(), call.results);
   TORCH_CHECK(plan.call->run(plan.call, inputs.data(), outputs.data()) == 0, plan.call->error());
-  return true;
 }
 
 // Asks Python for a call, and keeps the plan for those like it where there is a key. Null: Python's
@@ -211,7 +207,10 @@ PyObject* run_unknown(const FrontCall& call, const CallKey* key) {
     Plan plan = plan_of(given);
     std::optional<Plan> dropped;  // dies without the lock: it may run Python's code
     const std::lock_guard lock(plans().mutex);
-    if (before == plans().forgotten) dropped = plans().of[call.index()].keep(*key, std::move(plan));
+    if (before == plans().forgotten) {
+      if (given == Py_Ellipsis) call.leave_type();
+      dropped = plans().of[call.index()].keep(*key, std::move(plan));
+    }
   }
   return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
 }
@@ -292,7 +291,8 @@ bool run(FrontCall& call) {
     const CallKey key(words.begin(), words.end());
     if (!find(call, key, &recent)) return run_locked(call, &key);
   }
-  return recent.bound && run_bound(*recent.bound, call);
+  if (recent.bound) run_bound(*recent.bound, call);
+  return recent.bound != nullptr;
 }
 
 }  // namespace

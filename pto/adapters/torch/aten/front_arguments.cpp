@@ -17,12 +17,30 @@ void FrontCall::check(const at::Tensor& tensor) {
     takes_ = tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_conj() &&
              !tensor.is_neg();
   }
-  takes_ = takes_ && tensor.is_contiguous() &&
-           reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % one.itemsize() == 0;
+  takes_ = takes_ && tensor.is_contiguous();
+  if (!takes_) return;
+  const auto first = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  takes_ = (first & (one.itemsize() - 1)) == 0;  // a power of two
+  if (state_.written) {
+    const auto bytes = static_cast<uintptr_t>(one.numel()) * one.itemsize();
+    has_key_ = has_key_ && ranges_ < kMostRanges;
+    if (has_key_) memory_[ranges_++] = {first, first + bytes, (state_.written >> place_ & 1) != 0};
+  }
   const bool is_other = state_.others >> place_ & 1;
   if (!takes_ || is_other) return;
-  takes_ = tensors_++ == 0 || tensor.scalar_type() == type_;
-  type_ = tensor.scalar_type();
+  const at::ScalarType type = tensor.scalar_type();
+  takes_ = tensors_++ == 0 || type == type_;
+  type_ = type;
+  takes_ = takes_ && !leaves_type();
+}
+
+void FrontCall::push_shared_memory() {
+  for (size_t i = 0; i < ranges_; ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const Memory &one = memory_[i], &other = memory_[j];
+      if ((one.is_written || other.is_written) && one.first < other.end && other.first < one.end)
+        push('m', i, j, one.first == other.first && one.end == other.end);
+    }
 }
 
 void FrontCall::read(const at::Tensor& tensor) {

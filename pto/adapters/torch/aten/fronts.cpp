@@ -61,6 +61,12 @@ c10::KernelFunction kernel_of(const FrontRow& row, FrontState state) {
   return made;
 }
 
+// FrontState::types_left of each front.
+std::span<std::atomic<uint64_t>> types_left() {
+  static auto* const all = new std::vector<std::atomic<uint64_t>>(kFrontCount);
+  return *all;
+}
+
 class Silent final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
@@ -82,8 +88,9 @@ const char* install(int32_t index) {
   static auto* const kept_for_ever = new std::vector<c10::RegistrationHandleRAII>;
   kept_for_ever->push_back(c10::Dispatcher::singleton().registerImpl(
       found->operator_name(), c10::DispatchKey::CPU,
-      kernel_of(row, {index, row.others, *found, kernel_of(kept)}), std::nullopt, nullptr,
-      "pto.aten.enable"));
+      kernel_of(row, {index, row.others, row.written, &types_left()[static_cast<size_t>(index)],
+                      *found, kernel_of(kept)}),
+      std::nullopt, nullptr, "pto.aten.enable"));
   return nullptr;
 }
 
@@ -96,6 +103,8 @@ Wish front_wish(int32_t index) {
       choice = &own->on;
   return choice && !is_running ? (*choice)[static_cast<size_t>(index)] : kOff;
 }
+
+bool may_be_taken(const at::Tensor& tensor) { return tensor.defined() && tensor.is_contiguous(); }
 
 void BoxedFront::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const Wish wish = front_wish(state_.index);
@@ -126,6 +135,7 @@ bool FrontCall::run() {
   push(state_.index, wish_);
   for (; takes_ && place_ < arguments_.size(); ++place_)
     arguments_[place_].type->read(arguments_[place_].value, *this);
+  push_shared_memory();
   const FrontRunner run = takes_ && tensors_ > 0 ? runner.load() : nullptr;
   if (!run) return false;
   struct Running {
@@ -159,8 +169,14 @@ PTO_EXPORT const char* pto_aten_front_install(int32_t index) {
   return pto::torch_adapter::install(index);
 }
 
+// Asks the runner again about all element types.
+PTO_EXPORT void pto_aten_front_forget() {
+  for (std::atomic<uint64_t>& one : pto::torch_adapter::types_left()) one = 0;
+}
+
 PTO_EXPORT void pto_aten_front_runner(void* runner) {
   pto::torch_adapter::runner = reinterpret_cast<pto::torch_adapter::FrontRunner>(runner);
+  pto_aten_front_forget();
 }
 
 // Turns fronts on for the process: a Wish for each, or null for none.

@@ -17,6 +17,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <exception>
 #include <optional>
@@ -28,7 +29,9 @@ namespace pto::torch_adapter {
 
 struct FrontState {
   int32_t index;
-  uint64_t others;  // a bit for each argument whose element type may be another than the rest's
+  uint64_t others;   // a bit for each argument whose element type may be another than the rest's
+  uint64_t written;  // a bit for each argument that the call writes
+  std::atomic<uint64_t>* types_left;  // a bit for each element type whose calls go to the kernel
   c10::OperatorHandle op;
   c10::KernelFunction kept;  // the kernel that was there before
 };
@@ -36,9 +39,9 @@ struct FrontState {
 struct FrontRow {
   const char* name;
   const char* overload;
-  uint64_t others;
-  void* kernel;      // &Front<Schema>::call
-  bool has_symbols;  // whether an argument is a c10::SymInt
+  uint64_t others, written;  // as in FrontState
+  void* kernel;              // &Front<Schema>::call
+  bool has_symbols;          // whether an argument is a c10::SymInt
 };
 
 extern const FrontRow kFronts[];
@@ -72,6 +75,14 @@ using FrontRunner = bool (*)(FrontCall& call);
 // The wish of the calling thread for a front; kOff while it runs one.
 Wish front_wish(int32_t index);
 
+// Whether an argument is no tensor that every row refuses, as one that is not row by row. It is
+// asked before anything is read.
+bool may_be_taken(const at::Tensor& tensor);
+template <class T>
+bool may_be_taken(const T&) {
+  return true;
+}
+
 // A call of a front on its way to the runner.
 //
 //     FrontArgument given[] = {front_argument(x), front_argument(2.0)};
@@ -102,10 +113,16 @@ class FrontCall {
     return arguments_[place].type->box(arguments_[place].value);
   }
   // Calls with equal keys have the same front and wish, tensors of the same types, sizes and
-  // strides, and the same values elsewhere. Empty: some tensor is not only memory, or the key would
-  // be too long.
+  // strides, of which the same share memory that the call writes, and the same values elsewhere.
+  // Empty: some tensor is not only memory, or the key would be too long.
   std::span<const int64_t> key() const {
     return {words_, has_key_ && count_ <= kMostWords ? count_ : 0};
+  }
+
+  // Leaves this front's calls with tensors of this type to the kernel, until
+  // pto_aten_front_forget(); not those that ask for a slot.
+  void leave_type() const {
+    if (wish_ == kAnySlot) *state_.types_left |= uint64_t{1} << static_cast<int>(type_);
   }
 
   // For FrontType: adds what the argument is to the key.
@@ -136,7 +153,7 @@ class FrontCall {
   }
 
  private:
-  static constexpr size_t kMostWords = 96;
+  static constexpr size_t kMostWords = 96, kMostRanges = 40;
   template <class... Word>
   void push(Word... words) {
     ((count_ < kMostWords ? void(words_[count_] = static_cast<int64_t>(words)) : void(), ++count_),
@@ -145,6 +162,15 @@ class FrontCall {
   void read_list(const c10::IValue& list);
   void read_value(const c10::IValue& value);
   void check(const at::Tensor& tensor);
+  bool leaves_type() const {
+    return wish_ == kAnySlot && (*state_.types_left >> static_cast<int>(type_) & 1) != 0;
+  }
+  void push_shared_memory();
+
+  struct Memory {
+    uintptr_t first, end;
+    bool is_written;
+  };
 
   const FrontState& state_;
   const Wish wish_;
@@ -153,7 +179,8 @@ class FrontCall {
   bool takes_ = true, has_key_ = true;
   int tensors_ = 0;  // that have to have one type
   at::ScalarType type_ = at::kFloat;
-  size_t count_ = 0;
+  size_t count_ = 0, ranges_ = 0;
+  Memory memory_[kMostRanges];  // of the tensors of a call that writes some
   int64_t words_[kMostWords];
 };
 
@@ -216,7 +243,8 @@ class Front<R(A...)> {
 
   static R call(c10::OperatorKernel* kernel, c10::DispatchKeySet keys, A... arguments) {
     const FrontState& state = static_cast<BoxedFront*>(kernel)->state();
-    if (const Wish wish = front_wish(state.index)) {
+    const Wish wish = front_wish(state.index);
+    if (wish && (may_be_taken(arguments) && ...)) {
       FrontArgument given[] = {front_argument(arguments)...};
       FrontCall one(state, wish, given);
       if (one.run()) return Result<R>::of(one.results, arguments...);
@@ -267,8 +295,12 @@ class Front<R(A...)> {
 };
 
 template <class Schema>
-FrontRow front_row(const char* name, const char* overload, uint64_t others) {
-  return {name, overload, others, reinterpret_cast<void*>(&Front<Schema>::call),
+FrontRow front_row(const char* name, const char* overload, uint64_t others, uint64_t written) {
+  return {name,
+          overload,
+          others,
+          written,
+          reinterpret_cast<void*>(&Front<Schema>::call),
           Front<Schema>::kHasSymbols};
 }
 

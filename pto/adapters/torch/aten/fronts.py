@@ -49,6 +49,7 @@ class Fronts:
 
     def forget(self) -> None:
         direct.forget_fronts()
+        self._part.pto_aten_front_forget()
 
     def process(self, names: Collection[str] | None, slot: int | None = None) -> None:
         self._part.pto_aten_front_process(None if names is None else self._wishes(names, slot))

@@ -94,7 +94,8 @@ const size_t kThunkCount = sizeof kThunks / sizeof *kThunks;
 def fronts_text() -> str:
     """The table of fronts.hpp."""
     rows = "".join(
-        f'front_row<{one.type}>("aten::{one.name}", "{one.overload}", {_others(one)}),\n'
+        f'front_row<{one.type}>("aten::{one.name}", "{one.overload}", {_others(one)},'
+        f" {_written(one)}),\n"
         for one in fronts()
     )
     return f"""{_HEAD}
@@ -130,6 +131,12 @@ def _others(one: Function) -> int:
     names = {n for n, type_ in zip(written, found.results, strict=False) if type_}
     names |= set(found.others)
     return sum(1 << i for i, a in enumerate(record.arguments) if a.name in names)
+
+
+def _written(one: Function) -> int:
+    """A bit for each argument that a call writes."""
+    arguments = record_of(one.full_name).arguments
+    return sum(1 << i for i, a in enumerate(arguments) if a.is_written)
 
 
 _KEYWORDS = frozenset(
