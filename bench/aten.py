@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
+from pto.adapters.torch import build
 from pto.aten import wins
-from pto.aten.measuring import SIZES, Found, measured, rounded_down
+from pto.aten.measuring import Found, cell_of, measured
 from pto.aten.records import library
 from pto.aten.rows import Row
 from pto.bench.peers import set_threads
@@ -40,7 +41,7 @@ def rows_of(names: Sequence[str]) -> list[Row]:
 def line(found: Sequence[Found]) -> str:
     least = min(found, key=lambda one: one.ratio)
     ratios = [one.ratio for one in found]
-    small = [one for one in found if one.bytes == SIZES[0] and not one.with_out]
+    small = [one for one in found if one.bytes == wins.SIZES[0] and not one.with_out]
     micros = f"{small[0].ours_s * 1e6:.1f}/{small[0].aten_s * 1e6:.1f}" if small else "-"
     verdict = "ours" if least.ratio >= 1 else "ATen's"
     return (
@@ -76,7 +77,8 @@ def run(
     names: Sequence[str] = (), rounds: int = 9, threads: Sequence[int] = (1,),
     kinds: Sequence[str] = KINDS, writes: bool = False,
 ) -> list[Any]:  # fmt: skip
-    """Measures and prints; writes the cells where asked to."""
+    """Measures and prints; writes the cells where asked to. It builds the parts that it calls."""
+    build.build()
     column = wins.target()
     print(f"{column}, ATen with {torch.backends.cpu.get_cpu_capability()}, {threads} threads")
     ratios: dict[tuple[str, str], list[float]] = {}
@@ -90,24 +92,23 @@ def run(
             ratios[row.overload, kind] = [one.ratio for one in found]
             print(line(found), flush=True)
             if writes:
-                write(column, min(found, key=lambda one: one.ratio))
+                write(column, found)
     print("\n".join(summary(ratios)))
     return []
 
 
-def write(column: str, least: Found) -> None:
-    """Puts a cell, and where it is a loss its place, into the tables of the package."""
+def write(column: str, found: Sequence[Found]) -> None:
+    """Puts a row's cell, and where it loses its worst place, into the tables of the package."""
+    least = min(found, key=lambda one: one.ratio)
     wins.table.cache_clear()
     wins.losses.cache_clear()
     cells, losses = wins.table(), wins.losses()
-    cells.setdefault(column, {}).setdefault(least.overload, {})[least.kind] = rounded_down(
-        least.ratio
-    )
+    cells.setdefault(column, {}).setdefault(least.overload, {})[least.kind] = cell_of(found)
     places = losses.setdefault(column, {}).setdefault(least.overload, {})
     places.pop(least.kind, None)
     if least.ratio < 1:
         places[least.kind] = least.where
-    for file, found in (wins.TABLE, cells), (wins.LOSSES, losses):
-        kept = {target: {name: one for name, one in rows.items() if one}
-                for target, rows in found.items()}  # fmt: skip
-        file.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    wins.TABLE.write_text(wins.text(cells))
+    kept = {target: {name: one for name, one in rows.items() if one}
+            for target, rows in losses.items()}  # fmt: skip
+    wins.LOSSES.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")

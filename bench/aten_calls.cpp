@@ -2,6 +2,7 @@
 // Prints nanoseconds of add.out on few floats, called in several ways, as "NAME MEDIAN" lines: what
 // a call costs beside PyTorch's own. bench/aten_calls.py builds and runs it.
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -55,18 +56,32 @@ std::function<void(bool)> front_of_add_out(const char* path) {
   return [turn, on](bool is_on) { turn(is_on ? on.data() : nullptr); };
 }
 
-// Prints what a call of PyTorch's takes that a front refuses for its strides.
+// Prints what a call of PyTorch's takes that a front refuses for its strides: by its function, and
+// boxed.
 void print_refused(const char* path, int rounds) {
   const at::Tensor x = at::ones(kFloats), y = at::ones({kFloats, 2}).select(1, 0);
   at::Tensor out = at::empty(kFloats);
-  std::vector<Way> ways;
-  for (const char* name : {"add_out_before_enable", "add_out_beside_a_front", "add_out_refused"})
-    ways.push_back({name, [&](int) { at::add_out(out, x, y); }});
-  for (int round = 0; round < rounds; ++round) sample(ways[0]);
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "out");
+  const auto boxed = [&](int) {
+    torch::jit::Stack stack{x, y, 1, out};
+    op.callBoxed(stack);
+  };
+  const auto typed = [&](int) { at::add_out(out, x, y); };
+  std::vector<Way> before, beside, refused;
+  for (auto* ways : {&before, &beside, &refused}) {
+    const char* when = ways == &before   ? "before_enable"
+                       : ways == &beside ? "beside_a_front"
+                                         : "refused";
+    ways->push_back({std::string("add_out_") + when, typed});
+    ways->push_back({std::string("boxed_") + when, boxed});
+  }
+  const auto sample_all = [](std::vector<Way>& ways) { std::ranges::for_each(ways, sample); };
+  for (int round = 0; round < rounds; ++round) sample_all(before);
   const auto turn = front_of_add_out(path);
   for (int round = 0; round < rounds; ++round)
-    for (const bool is_on : {false, true}) turn(is_on), sample(ways[is_on ? 2 : 1]);
-  for (const Way& way : ways) std::printf("%s %.1f\n", way.name.c_str(), median(way.ns));
+    for (const bool is_on : {false, true}) turn(is_on), sample_all(is_on ? refused : beside);
+  for (const auto& ways : {before, beside, refused})
+    for (const Way& way : ways) std::printf("%s %.1f\n", way.name.c_str(), median(way.ns));
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of ATen: what one costs beside PyTorch's own, on 4 floats.
 
-From C++ (aten_calls.cpp): ready tensors, tensors made of pointers at each call, and ours; from
-Python: `torch.ops.aten.add.out` and `pto.aten.add.out`.
+From C++ (aten_calls.cpp): ready tensors, tensors made of pointers at each call, and ours, and calls
+of PyTorch that a front refuses for their strides; from Python: `torch.ops.aten.add.out` and
+`pto.aten.add.out`, and calls of PyTorch that a front refuses for their types.
 """
 
 import subprocess
@@ -24,7 +25,7 @@ ROUNDS, CALLS, FLOATS = 101, 1000, 4
 
 def run() -> list[Measurement]:
     """Measures and prints."""
-    return [*_from_cpp(), *_from_python()]
+    return [*_from_cpp(), *_from_python(), *_refused()]
 
 
 def _from_cpp() -> list[Measurement]:
@@ -70,6 +71,30 @@ def _from_python() -> list[Measurement]:
         theirs = ns[name.replace("pto.aten", "torch.ops.aten")]
         print(f"aten_calls Python {name:<22}{value:7.0f} ns   {value / theirs:.2f}x", flush=True)
     return [_record("aten_calls_python", name, value) for name, value in ns.items()]
+
+
+def _refused() -> list[Measurement]:
+    """torch.add with out of doubles, which no row takes by itself, with and without enable()."""
+    x, y, z = (torch.rand(FLOATS, dtype=torch.float64) for _ in range(3))
+    on = pto.aten.enable(only=["add.out"])
+    on.off()
+    without = pto.aten.enable(only=[])  # a choice of the thread, too
+    without.off()
+    samples: dict[str, list[float]] = {"without": [], "refused": []}
+    with torch.no_grad():
+        for _ in range(ROUNDS):
+            for name, choice in (("without", without), ("refused", on)):
+                with choice:
+                    begin = time.perf_counter()
+                    for _ in range(CALLS):
+                        torch.add(x, y, out=z)
+                    samples[name].append((time.perf_counter() - begin) / CALLS * 1e9)
+    ns = {name: sorted(several)[len(several) // 2] for name, several in samples.items()}
+    more = ns["refused"] - ns["without"]
+    print(
+        f"aten_calls Python torch.add of doubles {ns['refused']:12.0f} ns   {more:+.0f} ns enabled"
+    )
+    return [_record("aten_calls_refused", name, value) for name, value in ns.items()]
 
 
 def _record(case: str, contender: str, ns: float) -> Measurement:

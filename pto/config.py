@@ -14,6 +14,8 @@
                                     # scaled_dot_product_attention runs on our kernels
     pto.config.measured = True      # PTO_MEASURED=1: what pto.aten.measure() found on this machine
                                     # says which of our kernels take ATen's calls
+    pto.config.by_size = True       # PTO_BY_SIZE=1: they also take calls of sizes where they were
+                                    # measured to be faster, so that results depend on the batch
     pto.config.interpret = True     # PTO_INTERPRET=1: calls of jitted functions run on the
                                     # interpreter, step by step; pto.print, pto.breakpoint
     pto.config.dump = print         # sees (stage, text) of everything that is compiled
@@ -35,7 +37,7 @@ TARGETS = ("", "portable", "avx2", "avx512")
 _WEIGHTS = ("sampled", "compared", "never")
 _PRECISIONS = ("highest", "high", "medium")
 _NAMES = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
-          "torch_attention", "measured", "interpret", "dump")  # fmt: skip
+          "torch_attention", "measured", "by_size", "interpret", "dump")  # fmt: skip
 
 
 class Config:
@@ -156,6 +158,17 @@ class Config:
         why = "the cells of this machine count, or those of the package alone"
         _check_bool("measured", value, why)
         _set("measured", "PTO_MEASURED", "1" if value else "")
+
+    @property
+    def by_size(self) -> bool:
+        """Whether rows of pto.aten take over at sizes where they were measured to be faster, if not
+        at all: a result may then depend on the size of a batch."""
+        return os.environ.get("PTO_BY_SIZE", "") == "1"
+
+    @by_size.setter
+    def by_size(self, value: bool) -> None:
+        _check_bool("by_size", value, "a row takes over from a size on, or for all sizes or none")
+        _set("by_size", "PTO_BY_SIZE", "1" if value else "")
 
     @property
     def interpret(self) -> bool:

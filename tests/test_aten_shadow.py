@@ -100,12 +100,11 @@ def cells(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring, "measured_file", lambda: tmp_path / "cells.json")
     monkeypatch.setattr(wins, "table", lambda: table)
     wins.own.cache_clear()
-    table = {
-        wins.target(): {"exp": {"float32": 1.5}, "log": {"float32": 0.5}, "cat": {"float32": 0.5}}
-    }
+    ratios = {"exp": [1.5], "log": [0.5], "cat": [0.5], "neg": [0.5, 0.5, 2, 3]}
+    table = {wins.target(): {name: {"float32": found} for name, found in ratios.items()}}
     yield table
     wins.own.cache_clear()
-    config.measured = False
+    config.measured = config.by_size = False
 
 
 def test_the_table_decides_who_takes_a_call(cells):
@@ -117,12 +116,32 @@ def test_the_table_decides_who_takes_a_call(cells):
     assert "nobody has measured" in pto.aten.explain("exp", x.astype(np.float64))
     assert "order of its axes" in pto.aten.explain("exp", wide.T)
     assert "ATen takes 0.50 of our time" in pto.aten.explain("cat", [x, x])
+    assert "config.by_size" not in pto.aten.explain("log", x)
     config.target = "avx2"
     try:
         if wins.target() not in cells:
             assert "nobody has measured" in pto.aten.explain("exp", x)
     finally:
         config.target = ""
+
+
+def test_by_size_a_row_takes_the_sizes_where_it_is_faster(cells):
+    few, some, many = (torch.rand(size // 4) for size in (100 << 10, 1 << 20, 5 << 20))
+    for x in (few, some, many):
+        assert "pto.config.by_size takes the sizes where" in pto.aten.explain("neg", x)
+    config.by_size = True
+    assert "not slot 0 tile: ATen takes 0.50" in pto.aten.explain("neg", few)
+    assert "not slot 0 tile: ATen takes 0.50" in pto.aten.explain("neg", some)  # faster at 4 MB
+    assert "chosen: slot 0 tile" in pto.aten.explain("neg", many)
+    assert "not slot 0 tile" in pto.aten.explain("log", many)
+    for x in (few, some, many):
+        assert torch.equal(pto.aten.neg(x), -x)
+        with pto.aten.enable(only=["neg"]) as on:
+            assert enabling.reaches(on, x.neg) == (x is many)
+            assert torch.equal(x.neg(), x * -1)
+    config.by_size = False
+    with pytest.raises(ValueError, match="nothing of neg can be enabled"):
+        pto.aten.enable(only=["neg"])
 
 
 def test_a_damaged_file_of_cells_is_none(cells):
@@ -135,10 +154,10 @@ def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys,
     monkeypatch.setattr(measuring, "SIZES", (16 << 10,) * 3)
     found = pto.aten.measure(["exp", "log"], kinds=["float32"])
     ratio = found[wins.target()]["log"]["float32"]
-    assert wins.measured_file().exists() and ratio > 0
+    assert wins.measured_file().exists() and min(ratio) > 0
     printed = capsys.readouterr().out
-    assert ("log float32: now ours" in printed) == (ratio >= 1)
-    assert wins.cell(wins.target(), "log", "float32") == 0.5
+    assert ("log float32: now ours" in printed) == (min(ratio) >= 1)
+    assert wins.cell(wins.target(), "log", "float32") == [0.5]
     config.measured = True
     assert wins.cell(wins.target(), "log", "float32") == ratio
     with pytest.raises(TypeError, match="config.measured is 1"):

@@ -10,9 +10,8 @@ PyTorch composes the overload of others, is called itself. It compares the resul
 raises Failure for a row that is too far from ATen. Thread safety: one thread measures.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +21,11 @@ from pto.aten.distance import apart, arrays_of
 from pto.aten.implementations import tell_all
 from pto.aten.records import library, listed, record_of
 from pto.aten.rows import SLOT, Row, forms
-from pto.aten.wins import Cells, cell, measured_file, own, target
+from pto.aten.wins import SIZES, Cells, cell, is_faster, measured_file, own, target, text
 from pto.errors import Failure, InvalidValue, nearest
 from pto.whole_files import write_whole
 
 COLUMNS = 1024
-SIZES = (16 << 10, 256 << 10, 4 << 20, 64 << 20)  # bytes of a tensor
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8, "int64": 8}
 CHECKED = 4 << 20  # bytes of a tensor up to which results are compared
 TOO_LONG_S = 0.25  # a call that takes longer is not measured at larger sizes
@@ -170,9 +168,13 @@ def _seconds(function: Callable, calls: int, clock: Callable[[], float]) -> floa
     return clock() - begin
 
 
-def rounded_down(ratio: float) -> float:
-    """A cell of the table: two decimals, never more than was measured."""
-    return int(ratio * 100) / 100
+def cell_of(found: Iterable[Found]) -> list[float]:
+    """A cell of the table: the least ratio of each size, in two decimals, never more than was
+    measured."""
+    least: dict[int, float] = {}
+    for one in found:
+        least[one.bytes] = min(one.ratio, least.get(one.bytes, one.ratio))
+    return [int(ratio * 100) / 100 for _, ratio in sorted(least.items())]
 
 
 def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloat16")) -> Cells:
@@ -205,16 +207,16 @@ def measure(names: Sequence[str] = (), kinds: Sequence[str] = ("float32", "bfloa
         for kind in (k for k in kinds if k in row.types):
             if time.monotonic() > until:
                 break
-            ratios = [found.ratio for found in measured(row, kind, SIZES[:3], rounds=3)]
-            before, now = cell(column, row.overload, kind), rounded_down(min(ratios))
+            before = cell(column, row.overload, kind)
+            now = cell_of(measured(row, kind, SIZES[:3], rounds=3))
             mine.setdefault(row.overload, {})[kind] = now
-            if ((before or 0) >= 1) != (now >= 1):
-                whose = "ours" if now >= 1 else "ATen's"
-                print(f"{row.overload} {kind}: now {whose}, {now:.2f} of ATen's time over ours")
+            if is_faster(before) != is_faster(now):
+                whose, least = "ours" if is_faster(now) else "ATen's", min(now)
+                print(f"{row.overload} {kind}: now {whose}, {least:.2f} of ATen's time over ours")
     cells[column] = mine
     file = measured_file()
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, [json.dumps(cells, indent=1, sort_keys=True).encode()])
+    write_whole(file, [text(cells).encode()])
     own.cache_clear()
     tell_all()
     return cells

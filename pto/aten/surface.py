@@ -17,7 +17,7 @@ from typing import Any
 from pto.aten.implementations import ATEN, implementations
 from pto.aten.records import Record, library
 from pto.aten.rows import Row, row_of
-from pto.aten.wins import losses, profile, table
+from pto.aten.wins import is_faster, losses, profile, table
 
 FILE = Path(__file__).with_name("surface.json")
 NO_KERNEL = "PyTorch has no kernel of it for dense tensors of the CPU"
@@ -79,7 +79,7 @@ def takes_over(row: Row) -> dict[str, list[str]]:
     found = {}
     for column, cells in sorted(table().items()):
         ratios = cells.get(row.base or row.overload, {})
-        if kinds := sorted(kind for kind, ratio in ratios.items() if ratio >= 1):
+        if kinds := sorted(kind for kind, cell in ratios.items() if is_faster(cell)):
             found[column] = kinds
     return found
 
@@ -119,7 +119,7 @@ def kept_page() -> str:
     for column, cells in sorted(losses().items()):
         for name, kinds in sorted(cells.items()):
             for kind in sorted(kinds, key=_by_kind):
-                ratio, why = table()[column][name][kind], profile(column, name, kind)
+                ratio, why = min(table()[column][name][kind]), profile(column, name, kind)
                 lines.append(f"| `{name}`, {_short(kind)}, {column} | {ratio:.2f} | {why} |")
     return "\n".join(lines) + "\n"
 

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of what wins: which rows take calls by themselves, on which kind of machine.
 
-    cell("avx512", "exp", "float32")    # 2.1: the least ratio of ATen's time to ours, or None
+    cell("avx512", "exp", "float32")    # [2.1, 2.4, 2.2, 2.1]: ATen's time over ours at SIZES
 
 `wins.json` has a column for each target; `./dev bench aten --table` measures and writes the cells,
 and for rows that ATen runs where they are slowest, to `losses.json`.
 A row without a cell leaves its calls to ATen. A row takes over for all sizes or for none, so that a
-result does not depend on the batch: its least ratio over all measured sizes is then at least 1. It
+result does not depend on the batch: its least ratio over all measured sizes is then at least 1.
+Where config.by_size is set, it also takes calls between measured sizes at which it is faster. It
 takes over only calls like the measured ones: contiguous tensors, of one shape where the row was
 measured so, and reductions along the last axis. Thread safety: any thread may ask.
 """
 
 import functools
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,14 @@ from pto import _core
 from pto.aten.binding import Bound
 from pto.aten.records import arrays_in, library
 from pto.config import config
+from pto.language.dtypes import dtype
 
 TABLE = Path(__file__).with_name("wins.json")
 LOSSES = Path(__file__).with_name("losses.json")
-Cells = dict[str, dict[str, dict[str, float]]]  # target, overload, element type
+SIZES = (16 << 10, 256 << 10, 4 << 20, 64 << 20)  # bytes of a tensor
+# Target, overload, element type: the least ratio at each size, as far as a row was measured.
+Cells = dict[str, dict[str, dict[str, list[float]]]]
+_BY_SIZE = "; pto.config.by_size takes the sizes where ours is faster"
 _UNMEASURED = "nobody has measured on this kind of machine whether it is faster; ask for slot=0"
 
 
@@ -59,10 +65,35 @@ def own() -> Cells:
         return {}
 
 
-def cell(target: str, overload: str, kind: str) -> float | None:
-    """The least ratio of ATen's time to the row's over all sizes; None where nobody measured."""
+def text(cells: Cells) -> str:
+    """The JSON of a table, a line a row."""
+    columns = []
+    for column, rows in sorted(cells.items()):
+        lines = [
+            f"  {json.dumps(n)}: {json.dumps(k, sort_keys=True)}" for n, k in sorted(rows.items())
+        ]
+        columns.append(f" {json.dumps(column)}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(columns) + "\n}\n"
+
+
+def cell(target: str, overload: str, kind: str) -> list[float]:
+    """The least ratios of ATen's time to the row's by size; empty where nobody measured."""
     cells = own() if config.measured and own().get(target, {}).get(overload) else table()
-    return cells.get(target, {}).get(overload, {}).get(kind)
+    return cells.get(target, {}).get(overload, {}).get(kind, [])
+
+
+def is_faster(ratios: Sequence[float]) -> bool:
+    """Whether a row takes over calls of any size."""
+    return bool(ratios) and min(ratios) >= 1
+
+
+def is_faster_at(ratios: Sequence[float], size: int) -> bool:
+    """Whether the row is faster at the measured sizes in bytes around this one."""
+    if len(ratios) < len(SIZES):
+        return is_faster(ratios)
+    above = next((i for i, one in enumerate(SIZES) if one >= size), len(SIZES) - 1)
+    below = above if SIZES[above] <= size or above == 0 else above - 1
+    return is_faster(ratios[below : above + 1])
 
 
 _MEMORY = "both wait for memory or the cache"
@@ -117,12 +148,14 @@ def why_not(overload: str, others: Collection[str]) -> Callable[[Bound], str | N
             if not library().is_contiguous(value):
                 return f"{name} is not in the order of its axes, which nobody has measured"
         kind = _kind(bound, others)
-        ratio = cell(target(), overload, kind) if kind else None
-        if ratio is None:
+        ratios = cell(target(), overload, kind) if kind else []
+        if not ratios:
             return _UNMEASURED
-        if ratio < 1:
-            share = f"ATen takes {ratio:.2f} of our time at one of the measured sizes"
-            return f"{share}: {profile(target(), overload, kind or '')}"
+        size = max(math.prod(library().shape(one)) for _, one in arrays) * dtype(kind).bytes
+        if not is_faster(ratios) and not (config.by_size and is_faster_at(ratios, size)):
+            share = f"ATen takes {min(ratios):.2f} of our time at one of the measured sizes"
+            reason = f"{share}: {profile(target(), overload, kind or '')}"
+            return reason + _BY_SIZE * (not config.by_size and max(ratios) >= 1)
         return _along_other_axes(bound.values, arrays)
 
     return waits
@@ -134,11 +167,14 @@ def may_win(overload: str, others: Collection[str]) -> Callable[[Bound | None], 
     It is one of any target, or that of this one for the element type of a call.
     """
 
+    def takes_some(ratios: Sequence[float]) -> bool:
+        return is_faster(ratios) or (config.by_size and max(ratios, default=0) >= 1)
+
     def found(bound: Bound | None) -> bool:
         if bound is not None and (kind := _kind(bound, others)):
-            return (cell(target(), overload, kind) or 0) >= 1
+            return takes_some(cell(target(), overload, kind))
         columns = [*table().values(), *own().values()]
-        return any(ratio >= 1 for one in columns for ratio in one.get(overload, {}).values())
+        return any(takes_some(found) for one in columns for found in one.get(overload, {}).values())
 
     return found
 

@@ -75,8 +75,8 @@ using FrontRunner = bool (*)(FrontCall& call);
 // The wish of the calling thread for a front; kOff while it runs one.
 Wish front_wish(int32_t index);
 
-// Whether an argument is no tensor that every row refuses, as one that is not row by row. It is
-// asked before anything is read.
+// False for a tensor that no row takes: one that does not lie row by row. It is asked before the
+// arguments are read.
 bool may_be_taken(const at::Tensor& tensor);
 template <class T>
 bool may_be_taken(const T&) {
