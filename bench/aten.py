@@ -6,7 +6,7 @@ the dispatcher's own call. A line says the least ratio of ATen's time to ours, t
 and where the least one was, with the bytes that ours and ATen's move there; a row takes over where
 that is 1 at least. One that does not counts as 1.0 in the mean over all. `--table` writes the cells
 of this target to pto/aten/wins.json, and where rows lose to losses.json beside it; set PTO_TARGET
-for another, in which case ATen is asked for the same by ATEN_CPU_CAPABILITY.
+for another, and ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA and MKL_ENABLE_INSTRUCTIONS to the same.
 """
 
 import dataclasses

@@ -175,7 +175,7 @@ the features of the CPU. A changed compiler or package finds no entry, and compi
 | `header-DIGEST.gch` | the headers of the instruction set, parsed |
 | `compiler-*.txt`, `toolchain-*.txt` | which compiler there is, and which one made the kernels |
 | `failed-NAME-*` | the source (`.cpp`), graph (`.txt`) or log of something that did not compile |
-| `tuned.json`, `aten_wins.json` | what `pto.tune` and `pto.aten.measure` found on this machine |
+| `tuned.json`, `aten_ratios.json` | what `pto.tune` and `pto.aten.measure` found on this machine |
 | `torch/`, `tensorflow/`, `mindspore/`, `custom_op/` | parts of adapters that were built here |
 | `*.lock`, `*.tmp`, `work-*` | compilations under way; an hour later they are removed |
 

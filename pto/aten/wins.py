@@ -53,7 +53,7 @@ def table() -> Cells:
 
 def measured_file() -> Path:
     """Where pto.aten.measure() writes the cells of this machine, see measuring.py."""
-    return Path(_core.cache_directory()) / "aten_wins.json"
+    return Path(_core.cache_directory()) / "aten_ratios.json"
 
 
 @functools.cache
@@ -89,10 +89,9 @@ def is_faster(ratios: Sequence[float]) -> bool:
 
 def is_faster_at(ratios: Sequence[float], size: int) -> bool:
     """Whether the row is faster at the measured sizes in bytes around this one."""
-    if len(ratios) < len(SIZES):
-        return is_faster(ratios)
-    above = next((i for i, one in enumerate(SIZES) if one >= size), len(SIZES) - 1)
-    below = above if SIZES[above] <= size or above == 0 else above - 1
+    sizes = SIZES[: len(ratios)]
+    above = next((i for i, one in enumerate(sizes) if one >= size), len(sizes) - 1)
+    below = above if sizes[above] <= size else max(above - 1, 0)
     return is_faster(ratios[below : above + 1])
 
 

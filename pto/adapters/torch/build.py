@@ -10,6 +10,7 @@ import dataclasses
 import os
 import pathlib
 import sysconfig
+from collections.abc import Sequence
 
 import torch
 from pto.adapters import build as library
@@ -58,20 +59,20 @@ DIRECT = dataclasses.replace(
 )
 _FUNCTIONS = "pto/aten/functions.hpp"
 _FRONTS = tuple(_HERE / f"aten/{name}.cpp" for name in ("fronts", "front_arguments"))
-_SMALL = ("-O1", "--param", "ggc-min-expand=25")  # with each file apart at most 600 MB
+_SMALL = ("-O1", "--param", "ggc-min-expand=20")  # with each file apart at most 600 MB
 
 
 def aten() -> library.Part:
     """The part with ATen's calls, whose thunks are written for the PyTorch that is installed."""
     from pto.adapters.torch.aten.generate import thunks_text
 
-    sources = [one for one in (_HERE / "aten").glob("*.cpp") if one not in _FRONTS]
+    ours = sorted(one for one in (_HERE / "aten").glob("*.cpp") if one not in _FRONTS)
     return dataclasses.replace(
         NODE,
         name="aten",
         title="ATen's calls for C++",
         without="without it pto/aten.hpp reaches no operator",
-        sources=(*sorted(sources), _written("thunks", thunks_text())),
+        sources=(_together("calls", ours), _written("thunks", thunks_text())),
         options=(*NODE.options, *_SMALL),
         is_apart=True,
     )
@@ -86,10 +87,16 @@ def fronts() -> library.Part:
         name="fronts",
         title="the fronts of ATen's kernels",
         without="without it pto.aten.enable() has nothing to put before them",
-        sources=(*_FRONTS, _written("fronts", fronts_text())),
+        sources=(_together("front_calls", _FRONTS), _written("fronts", fronts_text())),
         options=(*NODE.options, *_SMALL),
         is_apart=True,
     )
+
+
+def _together(name: str, files: Sequence[pathlib.Path]) -> pathlib.Path:
+    """A source of these files, whose headers the compiler then reads once."""
+    names = (f'#include "pto/adapters/torch/aten/{one.name}"\n' for one in files)
+    return _written(name, "".join(names))
 
 
 def _written(name: str, text: str) -> pathlib.Path:

@@ -31,7 +31,7 @@ void FrontCall::check(const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
   takes_ = tensors_++ == 0 || type == type_;
   type_ = type;
-  takes_ = takes_ && !leaves_type();
+  takes_ = takes_ && !leaves(state_, wish_, type_);
 }
 
 void FrontCall::push_shared_memory() {

@@ -104,7 +104,18 @@ Wish front_wish(int32_t index) {
   return choice && !is_running ? (*choice)[static_cast<size_t>(index)] : kOff;
 }
 
-bool may_be_taken(const at::Tensor& tensor) { return tensor.defined() && tensor.is_contiguous(); }
+bool may_be_taken(const FrontState& state, Wish wish, std::span<const at::Tensor* const> tensors) {
+  std::optional<at::ScalarType> shared;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i]) continue;
+    if (!tensors[i]->defined() || !tensors[i]->is_contiguous()) return false;
+    if (state.others >> i & 1) continue;
+    const at::ScalarType type = tensors[i]->scalar_type();
+    if (type != shared.value_or(type)) return false;
+    shared = type;
+  }
+  return !shared || !leaves(state, wish, *shared);
+}
 
 void BoxedFront::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const Wish wish = front_wish(state_.index);

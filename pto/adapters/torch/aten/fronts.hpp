@@ -75,12 +75,20 @@ using FrontRunner = bool (*)(FrontCall& call);
 // The wish of the calling thread for a front; kOff while it runs one.
 Wish front_wish(int32_t index);
 
-// False for a tensor that no row takes: one that does not lie row by row. It is asked before the
-// arguments are read.
-bool may_be_taken(const at::Tensor& tensor);
+// Whether a front leaves calls with tensors of a type to the kernel.
+inline bool leaves(const FrontState& state, Wish wish, at::ScalarType type) {
+  return wish == kAnySlot && (*state.types_left >> static_cast<int>(type) & 1) != 0;
+}
+
+// False for a call that no row takes, by what its tensors say before any argument is read: one does
+// not lie row by row, or their type is not one, or one that the front leaves. `tensors` has a null
+// for each other argument.
+bool may_be_taken(const FrontState& state, Wish wish, std::span<const at::Tensor* const> tensors);
+
+inline const at::Tensor* tensor_or_null(const at::Tensor& tensor) { return &tensor; }
 template <class T>
-bool may_be_taken(const T&) {
-  return true;
+const at::Tensor* tensor_or_null(const T&) {
+  return nullptr;
 }
 
 // A call of a front on its way to the runner.
@@ -162,9 +170,6 @@ class FrontCall {
   void read_list(const c10::IValue& list);
   void read_value(const c10::IValue& value);
   void check(const at::Tensor& tensor);
-  bool leaves_type() const {
-    return wish_ == kAnySlot && (*state_.types_left >> static_cast<int>(type_) & 1) != 0;
-  }
   void push_shared_memory();
 
   struct Memory {
@@ -244,7 +249,8 @@ class Front<R(A...)> {
   static R call(c10::OperatorKernel* kernel, c10::DispatchKeySet keys, A... arguments) {
     const FrontState& state = static_cast<BoxedFront*>(kernel)->state();
     const Wish wish = front_wish(state.index);
-    if (wish && (may_be_taken(arguments) && ...)) {
+    const at::Tensor* const tensors[] = {tensor_or_null(arguments)...};
+    if (wish && may_be_taken(state, wish, tensors)) {
       FrontArgument given[] = {front_argument(arguments)...};
       FrontCall one(state, wish, given);
       if (one.run()) return Result<R>::of(one.results, arguments...);
