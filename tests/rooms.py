@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 880,
-    "adapters": 16760,
+    "adapters": 16780,
     "aten": 3460,
     "base": 1590,
     "bench": 1224,
