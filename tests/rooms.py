@@ -43,7 +43,7 @@ MAY_USE = {
 BUDGETS = {
     "abi": 880,
     "adapters": 16780,
-    "aten": 3460,
+    "aten": 3530,
     "base": 1590,
     "bench": 1224,
     "bindings": 5560,

@@ -20,6 +20,7 @@ from pto.aten.choice import chosen, on_change, restrict
 from pto.aten.enabling import Enabled, enable
 from pto.aten.face import Family, Overload, explain, family
 from pto.aten.measuring import measure
+from pto.aten.recording import Recording, record
 from pto.aten.records import Argument, Record, library
 from pto.aten.schemas import Differences, differences
 from pto.aten.shadowing import load_call, shadow
@@ -31,6 +32,7 @@ __all__ = [
     "Family",
     "Overload",
     "Record",
+    "Recording",
     "differences",
     "enable",
     "explain",
@@ -38,6 +40,7 @@ __all__ = [
     "load_call",
     "measure",
     "names",
+    "record",
     "restrict",
     "shadow",
 ]

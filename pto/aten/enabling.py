@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from pto.aten.binding import Bound
-from pto.aten.implementations import check_slot, ours
+from pto.aten.implementations import check_slot, observer, on_observer, ours
 from pto.aten.implementations import on_change as on_implementation
 from pto.aten.records import Fronts, Record, library, listed, record_of
 from pto.config import on_change as on_setting
@@ -141,6 +141,7 @@ def _loaded() -> Fronts:
             _records.extend(record_of(full) for full in fronts.names)
             on_implementation.append(lambda full_name: _forget(fronts))
             on_setting.append(partial(_forget, fronts))
+            on_observer.append(fronts.forget)
             _fronts = fronts
     return _fronts
 
@@ -204,13 +205,18 @@ def _run(index: int, slot: int | None, values: tuple) -> tuple[Any, Any]:
         if not _is_default(argument, value):
             is_name = argument.type == "ScalarType"
             given[argument.name] = library().convert(argument.type, value)[1] if is_name else value
-    bound = Bound(record, given, 0)
+    bound, by = Bound(record, given, 0), observer.get()
     for one in ours(record.full_name):
         is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
         if is_asked and library().fit(record, bound.values):
             for told in _on_taken:
                 told(record.full_name)
+            if by:
+                return by.run(one, bound, None), None
             return one.run(bound, None), one.plan(bound)
+    if by:
+        by.left(bound)
+        return NotImplemented, None
     is_left = slot is None and not any(one.may_win(bound) for one in ours(record.full_name))
     return NotImplemented, Ellipsis if is_left else NotImplemented
 

@@ -20,11 +20,12 @@ from pto.aten.binding import Bound, bind
 from pto.aten.choice import chosen
 from pto.aten.implementations import (
     Implementation,
-    beside,
     choose,
     implementations,
     is_contested,
+    observer,
     on_change,
+    on_observer,
 )
 from pto.aten.records import Record, known, library
 from pto.errors import Failure, InvalidType, UnknownAttribute, nearest
@@ -32,8 +33,8 @@ from pto.errors import Failure, InvalidType, UnknownAttribute, nearest
 
 def run(bound: Bound, like: Any = None, slot: int | None = None) -> Any:
     """Runs a bound call in the lowest slot that takes it."""
-    one, looks_on = choose(bound, slot), beside.get()
-    return looks_on(one, bound, like) if looks_on else one.run(bound, like)
+    one, by = choose(bound, slot), observer.get()
+    return by.run(one, bound, like) if by else one.run(bound, like)
 
 
 class Gone(Failure):
@@ -65,7 +66,8 @@ class Overload:
         named = dict(kwargs)
         like, slot = named.pop("like", None), named.pop("slot", None)
         bound = bind([self.record], args, named)
-        is_free = slot is None and like is None and not is_contested(self.record)
+        is_free = slot is None and like is None and observer.get() is None
+        is_free = is_free and not is_contested(self.record)
         skips = is_free and library().is_settled(self.record, bound.values)
         return run(bound, like, slot), skips
 
@@ -116,7 +118,13 @@ def _forget(full_name: str) -> None:
         one.__class__ = Overload
 
 
+def _forget_all() -> None:
+    for full_name in [*_planned]:
+        _forget(full_name)
+
+
 on_change.append(_forget)
+on_observer.append(_forget_all)
 _PLAIN = frozenset({int, float, bool, complex, type(None)})  # the type alone decides the overload
 _KEPT = 64  # kinds of calls that a family remembers
 

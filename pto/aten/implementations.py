@@ -10,7 +10,8 @@ Thread safety: any thread may ask and call; a change of a slot counts for the ca
 later.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -60,10 +61,49 @@ class Implementation:
         return f"{self.slot} {self.name}"
 
 
-# A shadow (shadowing.py) sets this: it then runs the chosen implementations of its thread.
-beside: ContextVar[Callable[[Implementation, Bound, Any], Any] | None] = ContextVar(
-    "beside", default=None
-)
+class Observer:
+    """Runs the chosen implementations of its thread, as a shadow or a recording does.
+
+    `outer` is the one that was there before, which sees the calls, too.
+    """
+
+    outer: "Observer | None" = None
+
+    def run(self, one: Implementation, bound: Bound, like: Any) -> Any:
+        """Runs the implementation and returns its result; calls that it makes are not seen."""
+        if self.outer:
+            return self.outer.run(one, bound, like)
+        token = observer.set(_nobody)
+        try:
+            return one.run(bound, like)
+        finally:
+            observer.reset(token)
+
+    def left(self, bound: Bound) -> None:
+        """Hears of a call of PyTorch that no implementation of ours takes."""
+        if self.outer:
+            self.outer.left(bound)
+
+
+_nobody = Observer()
+observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+# Called where calls that are planned have to be asked for again.
+on_observer: list[Callable[[], None]] = []
+
+
+@contextmanager
+def observed(by: Observer) -> Iterator[None]:
+    """Lets this observer run the calls of the thread in the block."""
+    by.outer = observer.get()
+    token = observer.set(by)
+    for forget in on_observer:
+        forget()
+    try:
+        yield
+    finally:
+        observer.reset(token)
+
+
 _ours: dict[str, list[Implementation]] = {}  # by full name; a change makes a new list
 # Called with the full name of an overload whose implementations changed.
 on_change: list[Callable[[str], None]] = []

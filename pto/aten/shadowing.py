@@ -7,9 +7,10 @@
     overload, values = pto.aten.load_call(seen.first.file)
     overload(**values, slot=0)
 
-A shadow makes each call of pto.aten that one of our slots runs a second time by ATen, on copies;
-the caller gets our results. A warning names the first call that is too far from ATen. The file is
-NumPy's .npz: loading it runs no code. Thread safety: a shadow sees the calls of its own thread.
+A shadow makes each call of pto.aten, and of PyTorch in pto.aten.enable(), that one of our slots
+runs a second time by ATen, on copies; the caller gets our results. A warning names the first call
+that is too far from ATen. The file is NumPy's .npz: loading it runs no code. Thread safety: a
+shadow sees the calls of its own thread.
 """
 
 import json
@@ -27,7 +28,7 @@ import numpy as np
 from pto.aten.binding import Bound
 from pto.aten.distance import apart
 from pto.aten.face import Overload, family
-from pto.aten.implementations import ATEN, Implementation, beside
+from pto.aten.implementations import ATEN, Implementation, Observer, observed
 from pto.aten.records import library, listed
 from pto.aten.rows import row_of
 from pto.errors import InvalidValue, MissingFile
@@ -49,7 +50,7 @@ class Departure:
 
 
 @dataclass
-class Shadow:
+class Shadow(Observer):
     """`calls` counts the calls that were made twice; `first` is the first that left its tolerance.
 
     After `first` calls are made once.
@@ -68,9 +69,9 @@ class Shadow:
         known = {record.name, record.name.removesuffix("_"), record.full_name}
         is_asked = not self.names or known & self.names
         if one.slot == ATEN or row is None or not is_asked or self.first is not None:
-            return one.run(bound, like)
+            return super().run(one, bound, like)
         before = {name: _copy(value) for name, value in bound.values.items()}
-        made = one.run(bound, like)
+        made = super().run(one, bound, like)
         again = {name: _copy(value) for name, value in before.items()}
         self.calls += 1
         found = apart(row, before, made, library().call(record, again, like))
@@ -132,11 +133,8 @@ def shadow(
             f"shadow: folder is {place}", "there is no such folder", "make it, or leave folder out"
         )
     seen = Shadow(frozenset(names), tolerance, place)
-    token = beside.set(seen.run)
-    try:
+    with observed(seen):
         yield seen
-    finally:
-        beside.reset(token)
 
 
 def save_call(file: str | os.PathLike, full_name: str, values: dict[str, Any]) -> None:
