@@ -246,7 +246,7 @@ def settings() -> list[Setting]:
 
 
 # Attributes whose assignment changes the environment.
-INHERITED = ("cxx", "cache_dir", "tuned", "target", "torch_attention", "measured")
+INHERITED = ("cxx", "cache_dir", "tuned", "target", "torch_attention", "measured", "by_size")
 
 
 def page() -> str:
