@@ -58,6 +58,13 @@ def test_calls_of_pytorch_are_seen_where_rows_may_take_them():
     assert counted(seen) == {("exp", "0 tile"): 2, ("exp", "8 aten"): 4}
 
 
+def test_reasons_are_those_before_the_call_wrote():
+    with pto.aten.record() as seen:
+        pto.aten.exp.out(X, out=torch.empty(0))
+    ((call, _),) = seen.calls.items()
+    assert call.refused == (("0 tile", "out has no elements, and may have to be resized"),)
+
+
 def test_what_fails_is_counted_with_its_error():
     with pto.aten.record() as seen, pytest.raises(RuntimeError):
         pto.aten.embedding(X, torch.tensor([6]), slot=0)

@@ -9,7 +9,8 @@
 It sees calls of pto.aten, and in pto.aten.enable() those of PyTorch for which there is a row that
 may take them: tensors that lie in another order, or are of several types, go by unseen. Calls are
 slower meanwhile: none skips what an earlier one did. Thread safety: a recording sees the calls of
-its own thread.
+its own thread, but for those of PyTorch that follow what another thread's equal call has planned
+meanwhile.
 """
 
 from collections import Counter
@@ -49,24 +50,21 @@ class Recording(Observer):
 
     def run(self, one: Implementation, bound: Bound, like: Any) -> Any:
         """Runs the implementation, and counts the call."""
-        failed = ""
+        refused = _refused(bound, one)  # asked before the call changes what it writes
         try:
-            return super().run(one, bound, like)
+            made = super().run(one, bound, like)
         except Exception as error:
             failed = str(error).partition("\n")[0] or type(error).__name__
+            self.calls[Call(bound.record.full_name, repr(one), refused, failed)] += 1
             raise
-        finally:
-            self._count(bound, one, failed)
+        self.calls[Call(bound.record.full_name, repr(one), refused, "")] += 1
+        return made
 
     def left(self, bound: Bound) -> None:
         """Counts a call of PyTorch that goes to its kernel."""
         super().left(bound)
-        self._count(bound, implementations(bound.record)[-1])
-
-    def _count(self, bound: Bound, ran: Implementation, failed: str = "") -> None:
-        before = [one for one in implementations(bound.record) if one.slot < ran.slot]
-        why = ((repr(one), one.reason(bound) or "another slot was asked for") for one in before)
-        self.calls[Call(bound.record.full_name, repr(ran), tuple(why), failed)] += 1
+        aten = implementations(bound.record)[-1]
+        self.calls[Call(bound.record.full_name, repr(aten), _refused(bound, aten), "")] += 1
 
     def __str__(self) -> str:
         lines = []
@@ -76,6 +74,12 @@ class Recording(Observer):
             lines += [f"{'':8}failed: {call.failed}"] * bool(call.failed)
         ours = sum(n for call, n in self.calls.items() if call.ran != f"{ATEN} aten")
         return "\n".join([*lines, f"{ours} of {self.calls.total()} calls ran on our kernels"])
+
+
+def _refused(bound: Bound, ran: Implementation) -> tuple[tuple[str, str], ...]:
+    """The implementations before the one that runs a call, and why they do not."""
+    before = (one for one in implementations(bound.record) if one.slot < ran.slot)
+    return tuple((repr(o), o.reason(bound) or "another slot was asked for") for o in before)
 
 
 @contextmanager
