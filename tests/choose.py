@@ -59,8 +59,9 @@ SUBJECTS = {
         "device",
         "tasks",
     ),
-    "test_wheel*|test_cmake|test_bench|test_bench_goals": (
+    "test_wheel*|test_sources_alone|test_cmake|test_bench|test_bench_goals": (
         "base",
+        "codegen",
         "compiler",
         "bindings",
         "adapters",

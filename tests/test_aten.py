@@ -344,3 +344,11 @@ def test_without_pytorch_the_first_use_says_what_to_install():
     )
     made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert "pip install torch==2.13.0" in made.stdout, made.stderr
+
+
+def test_modules_of_the_package_are_imported_without_pytorch():
+    text = "import sys; from pto.aten import rows, wins; print('torch' in sys.modules)"
+    made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert made.stdout == "False\n", made.stderr
+    with pytest.raises(pto.Error, match="no operator wims"):
+        getattr(pto.aten, "wims")  # noqa: B009

@@ -14,6 +14,7 @@ are of one kind, and its results are of that kind. Without PyTorch the first use
 which says what to install. Thread safety: any thread may call.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 from pto.aten.choice import chosen, on_change, restrict
@@ -59,7 +60,9 @@ def names(namespace: str = "aten") -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    # `from pto.aten import rows` asks here first, then imports the module.
+    is_module = name.isidentifier() and find_spec(f"{__name__}.{name}")
+    if name.startswith("__") or is_module:
         raise AttributeError(f"module 'pto.aten' has no attribute {name!r}")
     found = globals()[name] = family(name)  # Python finds it by itself from now on
     _found.append(name)

@@ -8,8 +8,6 @@
 namespace pto {
 namespace {
 
-std::string numbered(const char* prefix, int64_t i) { return prefix + std::to_string(i); }
-
 std::string folded(int tensor, size_t axis) {
   return numbered("f", tensor) + numbered("_", static_cast<int64_t>(axis));
 }

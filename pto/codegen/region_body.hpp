@@ -24,6 +24,9 @@
 
 namespace pto {
 
+// A name in the text: "p" and 3 give "p3".
+inline std::string numbered(const char* prefix, int64_t i) { return prefix + std::to_string(i); }
+
 class RegionBody {
  public:
   // `scalars[i]` is the program's scalar behind the body's i-th scalar input; names of functions
