@@ -35,7 +35,7 @@ from pto.errors import InvalidType, InvalidValue, unknown_attribute
 
 TARGETS = ("", "portable", "avx2", "avx512")
 _WEIGHTS = ("sampled", "compared", "never")
-_PRECISIONS = ("highest", "high", "medium")
+PRECISIONS = ("highest", "high", "medium")
 _NAMES = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
           "torch_attention", "measured", "by_size", "interpret", "dump")  # fmt: skip
 
@@ -128,7 +128,7 @@ class Config:
     @matmul_precision.setter
     def matmul_precision(self, value: str) -> None:
         _check_choice(
-            "matmul_precision", value, _PRECISIONS,
+            "matmul_precision", value, PRECISIONS,
             "products of f32 may be made of parts of bf16 where that is faster",
             'assign "highest" (the error of f32), "high" (16 bits) or "medium" (bf16)',
         )  # fmt: skip

@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 880,
-    "adapters": 16780,
+    "adapters": 17330,
     "aten": 3530,
     "base": 1590,
     "bench": 1224,
@@ -54,15 +54,15 @@ BUDGETS = {
     "device": 465,
     "formulas": 585,
     "graphs": 190,
-    "ir": 5299,
+    "ir": 5330,
     "isa": 20360,
-    "language": 12240,
+    "language": 12245,
     "launch": 6740,
     "models": 2500,
-    "operators": 3325,
+    "operators": 3330,
     "ops": 5180,
     "passes": 2680,
-    "pto": 2240,
+    "pto": 2245,
     "studio": 1000,
     "tasks": 11400,
     "testing": 1290,  # most of it moved here from tests/conformance

@@ -47,7 +47,7 @@ def test_a_program_that_imports_torch_alone_finds_the_backend():
     ("options", "text"),
     [
         ({"precison": "f32"}, "has no option 'precison'.*precision, bits, fallback, weights, dump"),
-        ({"precision": "f8"}, "precision of the backend pto is 'f8'.*it is one of 'f32'"),
+        ({"precision": "f8"}, "precision of the backend pto is 'f8'.*one of 'f32', 'bf16'"),
         ({"dump": 3}, "dump of the backend pto is 3.*a folder"),
     ],
 )
@@ -237,6 +237,23 @@ def test_the_check_of_a_graph_ends_with_its_run():
     with pytest.raises(Exception, match="position 7"):
         run(torch.tensor([7]), weight)
     assert _core.exchange_thread_weight_check(None) is None
+
+
+def test_precision_bf16_gives_products_medium_and_leaves_the_switch_alone():
+    model, ids = Mixed(64).eval().requires_grad_(False), torch.randint(0, 20, (3, 7))
+    rounded, medium = compiled(model, options={"precision": "bf16"}), compiled(model)
+    before = pto.config.matmul_precision
+    try:
+        pto.config.matmul_precision = "medium"
+        wanted = [medium(ids) for _ in range(3)]
+    finally:
+        pto.config.matmul_precision = before
+    for want in wanted:
+        assert torch.equal(rounded(ids), want)
+    report = pto.torch.verify(rounded, ids)
+    assert report.is_right, report
+    programs = [str(step.program.graph) for step in graphs()[-1].steps if step.program is not None]
+    assert sum(text.count("{precision=medium}") for text in programs) == 2
 
 
 def test_gradients_are_those_of_eager():

@@ -155,3 +155,73 @@ def test_gradients_heed_it_and_convolutions_do_not(operands):
         got = ops.conv2d(image, filters)
         assert (got - want).abs().max() < 1e-4
         assert torch.equal(got, chain)
+
+
+@pto.jit
+def of_the_process(a, b):
+    return pto.matmul(a, b) + 1
+
+
+@pto.jit
+def of_its_own(a, b, precision):
+    return pto.matmul(a, b, precision=precision) + 1
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("shape", [(37, 90), (3, 90), (200, 640)])
+def test_a_product_has_its_own_precision_whatever_the_switch_says(precision, shape):
+    a, b = torch.randn(shape[0], 300), torch.randn(300, shape[1])
+    pto.config.matmul_precision = precision
+    want = of_the_process(a, b)
+    for switch in PRECISIONS:
+        pto.config.matmul_precision = switch
+        assert torch.equal(of_its_own(a, b, precision=precision), want)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_constant_is_packed_for_the_precision_of_the_product(operands, precision):
+    @pto.jit
+    def constant(a, b: pto.Constant):
+        return pto.matmul(a, b, precision=precision)
+
+    a, b = (x.numpy() for x in operands)
+    pto.config.matmul_precision = precision
+    want = torch.ops.pto.matmul(*operands).numpy()
+    for switch in PRECISIONS * 3:
+        pto.config.matmul_precision = switch
+        assert (constant(a, b) == want).all()
+    b[:] = -b
+    for switch in PRECISIONS * 3:
+        pto.config.matmul_precision = switch
+        assert (constant(a, b) == -want).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_interpreter_bounds_the_error_of_a_precision(operands, precision):
+    a, b = (x.numpy() for x in operands)
+    report = pto.verify(of_its_own, a[:9, :60], b[:60], precision=precision)
+    assert report.is_equal, report
+
+
+def test_a_precision_of_a_product_that_has_none_is_refused(operands):
+    a, b = (x.numpy() for x in operands)
+    with pytest.raises(
+        Error, match=r"(?s)precision is the str 'lower'.*'highest', 'high', 'medium'"
+    ):
+        of_its_own(a, b, precision="lower")
+    with pytest.raises(Error, match=r"precision is 'medium' but the operands are f64"):
+        of_its_own(a.astype("f8"), b.astype("f8"), precision="medium")
+
+
+def test_the_text_of_a_graph_keeps_the_precision():
+    text = """graph g(%a: f32[2, 3], %b: f32[3, 4]) -> (f32[2, 4]) {
+  %0 = matmul(%a, %b) {precision=high} : f32[2, 4]
+  return %0
+}
+"""
+    assert str(_core.Graph.parse(text)) == text
+    for wrong, message in (("lower", '"lower"'), ('"', "a precision")):
+        with pytest.raises(Error, match=message):
+            _core.Graph.parse(text.replace("high", wrong))
+    with pytest.raises(Error, match="only products of f32 have a precision"):
+        _core.Graph.parse(text.replace("f32", "i32"))

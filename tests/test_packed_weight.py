@@ -228,7 +228,7 @@ def payload_of(content):
     (lambda c: c[:3000] + bytes([c[3000] ^ 1]) + c[3001:], "was truncated or altered"),
     (lambda c: sealed(c, version=2), "has version 2 of the format\n.*reads version 1"),
     (lambda c: sealed(c, kind="program"), "holds a jitted function, not a packed weight"),
-    (lambda c: sealed(c, kind="model"), "holds 'model', not a packed weight"),
+    (lambda c: sealed(c, kind="shape"), "holds 'shape', not a packed weight"),
     (lambda c: sealed(c, layout="floats for AVX4, version 1"),
      "is packed as 'floats for AVX4, version 1'\n.*read '.*, version .*\n.*pack the weight again"),
     (lambda c: sealed(c, layout="floats for AVX2, version 9"), "is packed as .*, version 9'"),

@@ -24,7 +24,7 @@ typedef struct pto_packed_right {
   uint64_t tag;
   pto_tensor tensor;
   int32_t depth_axis, col_axis;
-  int32_t precision;  // pto_matmul_precision() while it is packed
+  int32_t precision;  // of products by it
   void* data;         // null: it is not packed
   int64_t matrix_bytes;
 } pto_packed_right;

@@ -26,6 +26,7 @@ enum {
 // Highest, unless the environment's PTO_MATMUL_PRECISION or a later call names another.
 int32_t pto_matmul_precision(void);
 const char* pto_matmul_precision_name(int32_t precision);  // highest, high or medium
+int32_t pto_matmul_precision_of(const char* name);         // 0 where it is none of the three
 // The fewest rows for whose product at this precision b is worth a packed copy, which is larger.
 int32_t pto_matmul_packed_rows(void);
 // Returns 1, and changes nothing, where the name is none of the three.

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Raised when a function here changes, so that a saved program never calls another one.
-enum { PTO_PROGRAM_VERSION = 4 };
+enum { PTO_PROGRAM_VERSION = 5 };
 
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.
@@ -36,13 +36,15 @@ void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from);
 
 // Writes c = a b for matrices along the last two axes; the axes in front are batches, along which a
 // or b may have the size 1. Types as in isa/cpu/matmul_job.hpp; c is of the type of a and b or of
-// that of their sums. `packed`: the tensor of which b is a part, or null; its packed copy is read
-// where it fits. `pages`: where b, a part of their copy, really lies, or null. `soon`: memory that
-// the next product of this thread reads as b, or null; this one may ask for it meanwhile.
-// `threads`: 1 runs on the calling thread. `where` is the user's line.
+// that of their sums. `precision`: of f32, as in abi/precision.h; 0: that of the process, now.
+// `packed`: the tensor of which b is a part, or null; its packed copy is read where it fits.
+// `pages`: where b, a part of their copy, really lies, or null. `soon`: memory that the next
+// product of this thread reads as b, or null; this one may ask for it meanwhile. `threads`: 1 runs
+// on the calling thread. `where` is the user's line.
 int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
-                     const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
-                     pto_pages* pages, const pto_runs* soon, int32_t threads);
+                     const pto_tensor* a, const pto_tensor* b, int32_t precision,
+                     const pto_packed_right* packed, pto_pages* pages, const pto_runs* soon,
+                     int32_t threads);
 
 // Writes into each element of out, of type i64, its position along the axis.
 void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);

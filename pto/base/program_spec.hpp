@@ -58,9 +58,10 @@ struct LaunchSpec {
 };
 
 // A constant input whose matrices products read on their right, as abi/packed_right.h has it: a
-// program gets such a record for each in its params, or no params.
+// program gets such a record for each in its params, or no params. `precision` is that of the
+// products, 0 for that of the process.
 struct PackedSpec {
-  int input, depth_axis, col_axis;
+  int input, depth_axis, col_axis, precision;
   friend bool operator==(const PackedSpec&, const PackedSpec&) = default;
 };
 

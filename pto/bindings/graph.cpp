@@ -190,8 +190,10 @@ void bind_parts(nb::class_<GraphBuilder>& builder) {
       .def("sort", [](B& b, const std::string& op, Value a) { return b.sort(opcode_from(op), a); })
       .def("size", &B::size)
       .def("extent", [](B& b, nb::handle size) { return b.extent(dim_from(size)); })
-      .def("matmul", [](B& b, Value x, Value y,
-                        const std::string& result) { return b.matmul(x, y, dtype_from(result)); })
+      .def("matmul",
+           [](B& b, Value x, Value y, const std::string& result, const std::string& precision) {
+             return b.matmul(x, y, dtype_from(result), precision);
+           })
       .def("loop",
            [](B& b, Value start, Value stop, Value step, std::vector<Value> carried,
               const Graph& body, std::vector<Value> others) {

@@ -105,7 +105,7 @@ class GraphPrinter {
   // --- work: print_work.cpp ----------------------------------------------------------------------
   void print_matmul(Value v);
   // An expression for the packed copy of a constant on the right of a product, or "nullptr".
-  std::string packed_right(const MemRef& right);
+  std::string packed_right(const MemRef& right, int precision);
   void print_fused(Value v);
 
   // --- control flow: print_control.cpp -----------------------------------------------------------

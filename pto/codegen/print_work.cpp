@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pto/abi/precision.h"
 #include "pto/base/text.hpp"
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/codegen/print_region.hpp"
@@ -78,7 +79,7 @@ std::string why_unpacked(const MemRef& right, const Type& constant) {
 
 }  // namespace
 
-std::string GraphPrinter::packed_right(const MemRef& right) {
+std::string GraphPrinter::packed_right(const MemRef& right, int precision) {
   if (right.constant < 0) return "nullptr";
   const auto& [name, type] = text_.constants.at(right.constant);
   Outline::Constant& constant = text_.outline.constants[right.constant];
@@ -86,7 +87,7 @@ std::string GraphPrinter::packed_right(const MemRef& right) {
   if (!constant.is_packed) constant = {name, why.empty(), why};
   if (!why.empty()) return "nullptr";
   const size_t rank = right.axes.size();
-  const PackedSpec spec{right.constant, right.axes[rank - 2], right.axes[rank - 1]};
+  const PackedSpec spec{right.constant, right.axes[rank - 2], right.axes[rank - 1], precision};
   auto& all = text_.packed;
   const auto place = std::find(all.begin(), all.end(), spec) - all.begin();
   if (place == static_cast<int64_t>(all.size())) all.push_back(spec);
@@ -104,8 +105,10 @@ void GraphPrinter::print_matmul(Value v) {
           ", b = " + arguments[2] + ";");
   const std::string soon = soon_of(v);
   if (!soon.empty()) w_.line("const pto_runs soon = " + soon + ";");
+  const int precision = pto_matmul_precision_of(node.attributes.name.c_str());
   must("pto_multiply(frame.args->services, " + where(node) + ", &c, &a, &b, " +
-       packed_right(right) + ", " + (right.pages.empty() ? "nullptr" : "&" + right.pages) + ", " +
+       std::to_string(precision) + ", " + packed_right(right, precision) + ", " +
+       (right.pages.empty() ? "nullptr" : "&" + right.pages) + ", " +
        (soon.empty() ? "nullptr" : "&soon") +
        ", frame.is_root ? frame.args->services->threads : 1)");
   w_.close("}");

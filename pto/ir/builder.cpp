@@ -272,8 +272,10 @@ Value GraphBuilder::extent(const Dim& size) {
 
 Value GraphBuilder::matmul(Value a, Value b) { return matmul(a, b, type(a).dtype); }
 
-Value GraphBuilder::matmul(Value a, Value b, DType result) {
-  return add_guarded(make_node(Opcode::matmul, {a, b}, {result, {}}));
+Value GraphBuilder::matmul(Value a, Value b, DType result, std::string precision) {
+  Node node = make_node(Opcode::matmul, {a, b}, {result, {}});
+  node.attributes.name = std::move(precision);
+  return add_guarded(std::move(node));
 }
 
 Value GraphBuilder::loop(Value start, Value stop, Value step, std::vector<Value> carried,

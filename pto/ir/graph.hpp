@@ -84,7 +84,7 @@ using Value = int;  // index of a node in its graph
 
 // Attributes of a node; only the fields that its operation names are set.
 struct Attributes {
-  std::string name;                                  // input, scalar, tile
+  std::string name;                                  // input, scalar, tile; precision of matmul
   std::variant<double, int64_t> value = 0.0;         // constant
   std::vector<int64_t> axes;                         // reduce, transpose, along
   int64_t index = 0;                                 // result
@@ -170,7 +170,7 @@ class GraphBuilder {
   Value size(Value count, const Dim& symbol);    // one that no other value defines
   Value extent(const Dim& size);
   Value matmul(Value a, Value b);
-  Value matmul(Value a, Value b, DType result);
+  Value matmul(Value a, Value b, DType result, std::string precision = "");
   Value loop(Value start, Value stop, Value step, std::vector<Value> carried, Graph body,
              std::vector<Value> others = {});
   Value repeat(std::vector<Value> carried, Graph condition, Graph step,

@@ -308,6 +308,11 @@ class GraphReader {
         in_.expect("size");
         in_.expect("=");
         node.attributes.size = in_.dim();
+      } else if (in_.peek("precision")) {
+        require_takes(node, Field::Precision, "a precision");
+        in_.expect("precision");
+        in_.expect("=");
+        node.attributes.name = in_.word("a precision");
       } else {
         if (in_.peek("value")) require_takes(node, Field::Value, "a value");
         in_.expect("value");

@@ -104,6 +104,8 @@ class Printer {
         return bodies(attributes);
       case Field::Tile:
         return " {name=" + text_of_name(attributes.name) + "}" + bodies(attributes);
+      case Field::Precision:
+        return attributes.name.empty() ? "" : " {precision=" + attributes.name + "}";
       case Field::None:
         break;
     }

@@ -12,6 +12,7 @@ Thread safety: as a trace.
 
 from typing import Any
 
+from pto.config import PRECISIONS
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import DType, dtype, f32, i32
 from pto.language.elementwise import maximum
@@ -28,13 +29,16 @@ _EXTENDED = ("bias_tensor", "relu", "scale", "scale_tensor")
 def matmul(
     a: Tensor, b: Tensor, out_dtype: Kind | None = None, *, a_trans: bool = False,
     b_trans: bool = False, extend_params: dict[str, Any] | None = None,
+    precision: str | None = None,
 ) -> Tensor:  # fmt: skip
     """The product of a and b, with the last two axes of either exchanged on request.
 
     `out_dtype` is the type of the operands, or a wider one of the same kind: i32 for i8, f32 for
     bf16. `extend_params` says what follows before the result is rounded once to any `out_dtype`:
     relu(a @ b + bias_tensor) * scale, each on request; `scale` is a number, `scale_tensor` one for
-    each column. Integers are summed and biased in i32, and scaled in f32.
+    each column. Integers are summed and biased in i32, and scaled in f32. `precision` is the error
+    that products of f32 may have where that is faster, "highest", "high" or "medium" as in
+    pto.config.matmul_precision, which counts where there is none.
 
     Formula: y[..., i, j] = sum(a[..., i, :] * b[..., :, j])
     Shapes: `[..., M, K]` and `[..., K, N]` give `[..., M, N]`; batches broadcast
@@ -56,18 +60,33 @@ def matmul(
         )
     a = transpose(a, -1, -2) if a_trans else a
     b = transpose(b, -1, -2) if b_trans else b
+    _check_precision(precision, a)
     kind = a.dtype if out_dtype is None else dtype(out_dtype)
     if extend_params is not None:
-        return _extended(a, b, kind, extend_params)
-    return Tensor(a.trace, a.trace.here().matmul(a.value, b.value, kind.name))
+        return _extended(a, b, kind, extend_params, precision)
+    return Tensor(a.trace, a.trace.here().matmul(a.value, b.value, kind.name, precision or ""))
 
 
-def _extended(a: Tensor, b: Tensor, kind: DType, given: dict[str, Any]) -> Tensor:
+def _check_precision(precision: str | None, a: Tensor) -> None:
+    if precision is None:
+        return
+    if precision not in PRECISIONS:
+        fail(f"matmul: the precision is {describe(precision)}",
+             f"it is one of {', '.join(map(repr, PRECISIONS))}, or None: as "
+             "pto.config.matmul_precision says", "pass one of these")  # fmt: skip
+    if a.dtype is not f32:
+        fail(f"matmul: the precision is {precision!r} but the operands are {a.dtype}",
+             "only products of f32 have a precision", "leave it out", InvalidType)  # fmt: skip
+
+
+def _extended(
+    a: Tensor, b: Tensor, kind: DType, given: dict[str, Any], precision: str | None
+) -> Tensor:
     """relu(a @ b + bias_tensor) * scale as `kind`, computed in i32 or in f32."""
     _check_extended(given)
     wide = i32 if a.dtype.is_integer and a.dtype.bytes < 4 else a.dtype
     wide = f32 if wide.is_float and wide.bytes < 4 else wide
-    found = matmul(a, b, wide)
+    found = matmul(a, b, wide, precision=precision)
     if (bias := given.get("bias_tensor")) is not None:
         if bias.dtype.is_float and wide.is_integer:
             fail(f"matmul: the bias_tensor is {bias.dtype}, the products are {wide}",

@@ -39,7 +39,7 @@ void fields(Archive& a, LaunchSpec& l) {
 
 template <class Archive>
 void fields(Archive& a, PackedSpec& p) {
-  a(p.input, p.depth_axis, p.col_axis);
+  a(p.input, p.depth_axis, p.col_axis, p.precision);
 }
 
 template <class Archive>

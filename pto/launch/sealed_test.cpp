@@ -33,7 +33,7 @@ SealedProgram example() {
   launch.quantum = 16;
   launch.is_program = true;
   spec.launches = {launch};
-  spec.packed = {{0, 2, 1}};
+  spec.packed = {{0, 2, 1, 3}};
   return {"x86_64",
           Target::Avx2,
           "attend(q: bf16[s0, 1, s1], k=2)",

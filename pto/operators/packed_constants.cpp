@@ -20,7 +20,7 @@ bool pack(const void* self, const pto_tensor_ref& weight, PackedWeight* to) {
   for (int32_t axis = 0; axis < weight.rank; ++axis)
     if (axis != packed.depth_axis && axis != packed.col_axis) matrices *= weight.sizes[axis];
   packed.data = to->take(matrices * packed.matrix_bytes);
-  return packed.data && pto_pack_right(&packed) == 0 && packed.precision == pto_matmul_precision();
+  return packed.data && pto_pack_right(&packed) == 0;
 }
 
 std::shared_ptr<const PackedWeight> copy_of(const pto_packed_right& packed, DType dtype,
@@ -28,7 +28,7 @@ std::shared_ptr<const PackedWeight> copy_of(const pto_packed_right& packed, DTyp
   const pto_tensor& x = packed.tensor;
   const pto_tensor_ref weight = {x.data, x.sizes, x.strides, x.rank, static_cast<int32_t>(dtype)};
   const auto axes = static_cast<uint64_t>(packed.depth_axis << 8 | packed.col_axis);
-  return packed_weight({kWay | axes, &packed, &pack}, weight, owner);
+  return packed_weight({kWay | axes, packed.precision, &packed, &pack}, weight, owner);
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ std::vector<std::byte> PackedConstants::find(std::span<const pto_tensor> inputs)
     const pto_tensor& x = inputs[static_cast<size_t>(one.spec.input)];
     pto_packed_right packed = {
         PTO_PACKED_RIGHT_TAG, x, one.spec.depth_axis, one.spec.col_axis, 0, nullptr, 0};
-    packed.precision = pto_matmul_precision();
+    packed.precision = one.spec.precision != 0 ? one.spec.precision : pto_matmul_precision();
     if (one.has_owner && !one.is_written) packed.matrix_bytes = pto_packed_right_bytes(&packed);
     if (packed.matrix_bytes > 0) {
       const auto dtype = from_dlpack(x.type_code, x.type_bits, x.type_lanes);

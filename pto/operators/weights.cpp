@@ -45,12 +45,14 @@ using Axes = PackedWeight::Axes;
 struct Key {
   const void* data;
   uint64_t way;
+  int precision;
   Axes sizes, strides;
   friend bool operator==(const Key&, const Key&) = default;
 };
 struct Hash {
   size_t operator()(const Key& key) const {
     auto mixed = reinterpret_cast<uintptr_t>(key.data) ^ key.way;
+    mixed = mixed * 4 + static_cast<uint64_t>(key.precision);
     for (const Axes* axes : {&key.sizes, &key.strides})
       for (const int64_t number : *axes)
         mixed = (mixed ^ static_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15u;
@@ -153,8 +155,7 @@ bool PackedWeight::is_of(const pto_tensor_ref& weight) const {
 }
 
 bool PackedWeight::is_unchanged(const pto_tensor_ref& weight, const pto_weight_owner& owner) const {
-  if (!is_of(weight) || owner.object != owner_.object || precision_ != pto_matmul_precision())
-    return false;
+  if (!is_of(weight) || owner.object != owner_.object) return false;
   if (weight_check() == WeightCheck::Trusted) return true;
   if (owner.version != owner_.version) return false;
   const int size = bytes(dtype_);
@@ -183,11 +184,12 @@ namespace {
 struct PackingOperator {
   const pto_operator& packer;
   int32_t (*run)(const pto_operator_call*);
+  int precision;  // of the process
 
   static bool pack(const void* self, const pto_tensor_ref& weight, PackedWeight* to) {
-    const auto& [packer, run] = *static_cast<const PackingOperator*>(self);
+    const auto& [packer, run, precision] = *static_cast<const PackingOperator*>(self);
     const pto_operator_call call = {&packer, &weight, nullptr, nullptr, &allocate, to, nullptr};
-    return run(&call) == 0;
+    return run(&call) == 0 && pto_matmul_precision() == precision;
   }
   static void* allocate(void* user, int32_t, int32_t, const int64_t* sizes, int32_t, int32_t) {
     return static_cast<PackedWeight*>(user)->take(sizes[0] * static_cast<int64_t>(sizeof(float)));
@@ -208,16 +210,13 @@ class PackedWeights {
 
   std::shared_ptr<const PackedWeight> find(const WeightPacker& packer, const pto_tensor_ref& weight,
                                            const pto_weight_owner& owner) {
-    const Key key = {weight.data, packer.way, sizes_of(weight), strides_of(weight)};
+    const Key key = {weight.data, packer.way, packer.precision, sizes_of(weight),
+                     strides_of(weight)};
     const Entry known = at(key);
     const bool is_known = known && known->is_unchanged(weight, owner);
     if (!packer.packs) return is_known && known->memory_ ? known : nullptr;
     if (!is_known) {
-      // Who changes the switch of precision has not changed the weight.
-      const bool changes = known && known->precision_ == pto_matmul_precision();
-      const int wanted = changes ? std::min(2 * known->wanted_, kSightsMost)
-                         : known ? known->wanted_
-                                 : kSightsWanted;
+      const int wanted = known ? std::min(2 * known->wanted_, kSightsMost) : kSightsWanted;
       put(key, known, std::make_shared<PackedWeight>(weight, owner, wanted));
       return nullptr;
     }
@@ -309,11 +308,12 @@ std::shared_ptr<const PackedWeight> packed_weight(const pto_operator& op,
                                                   const pto_weight_owner& owner, int64_t rows,
                                                   int32_t (*run)(const pto_operator_call*)) {
   if (weight.rank != 2) return nullptr;
-  const PackingOperator packing = {*pto_operator_at(op.packer), run};
+  const PackingOperator packing = {*pto_operator_at(op.packer), run, pto_matmul_precision()};
   const auto way = static_cast<uint64_t>(op.packer);
   const bool packs = dtype_of(weight) != DType::F32 || rows >= pto_matmul_packed_rows() ||
                      weight.sizes[0] * weight.sizes[1] <= kSmallElements;
-  return packed_weight({way, &packing, &PackingOperator::pack, packs}, weight, owner);
+  return packed_weight({way, packing.precision, &packing, &PackingOperator::pack, packs}, weight,
+                       owner);
 }
 
 int64_t forget_weights(const void* memory, int64_t bytes) {

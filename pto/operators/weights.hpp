@@ -7,11 +7,10 @@
 // Copies of one weight that are packed in different ways live beside each other.
 //
 // A weight is packed when it is seen again unchanged. At each call its owner, address, sizes,
-// strides, version, some elements and the switch of precision are compared: whole-tensor writes are
-// noticed however they are made, writes of a few elements where the owner counts them. Every change
-// doubles the number of calls after which it is packed again. Packed copies take at most a quarter
-// of the machine's memory; those of dead owners are freed as further weights come, and by
-// packed_weight_bytes().
+// strides, version and some elements are compared: whole-tensor writes are noticed however they are
+// made, writes of a few elements where the owner counts them. Every change doubles the number of
+// calls after which it is packed again. Packed copies take at most a quarter of the machine's
+// memory; those of dead owners are freed as further weights come, and by packed_weight_bytes().
 //
 // Invariant: a PackedWeight is immutable and holds its owner's address, not its memory.
 // Thread safety: every function may be called from any thread.
@@ -45,11 +44,13 @@ std::optional<WeightCheck> exchange_thread_weight_check(std::optional<WeightChec
 
 class PackedWeight;
 
-// How a weight is packed: ways of one number give the same copy.
+// How a weight is packed: ways of one number give the same copy for products of one precision.
 struct WeightPacker {
   uint64_t way;
+  int precision;
   const void* self;
-  // Packs into memory that the weight takes(). Returns false where that fails.
+  // Packs into memory that the weight takes(). Returns false where that fails, or another precision
+  // came about meanwhile.
   bool (*pack)(const void* self, const pto_tensor_ref& weight, PackedWeight* to);
   bool packs = true;  // false: only what other calls have packed is taken
 };
@@ -88,9 +89,8 @@ class PackedWeight {
   pto_weight_owner owner_;
   std::array<int64_t, kSamples> places_;  // offsets of elements
   std::array<uint32_t, kSamples> samples_;
-  std::vector<uint32_t> copy_;                    // of all elements, where they are compared
-  const int wanted_;                              // sights until it is packed
-  const int precision_ = pto_matmul_precision();  // by which it is packed
+  std::vector<uint32_t> copy_;  // of all elements, where they are compared
+  const int wanted_;            // sights until it is packed
   std::atomic<int> sights_{1};
   void* memory_ = nullptr;
   int64_t floats_ = 0, bytes_ = 0;

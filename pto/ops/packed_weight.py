@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pto import _core, container
-from pto.config import config
+from pto.config import PRECISIONS, config
 from pto.container import Package
 from pto.errors import InvalidType, InvalidValue
 from pto.language.arguments import adapter
@@ -33,7 +33,6 @@ from pto.ops.linear import MatMulPacked, PackRight, PackWeight
 from pto.ops.packed import LinearInt4Packed, LinearInt8Packed, LinearPacked
 from pto.ops.quantized import PackInt4, PackInt8
 
-PRECISIONS = ("highest", "high", "medium")
 ALIGNMENT = 64  # bytes, a cache line
 
 

@@ -138,7 +138,7 @@ class TileBody {
     const Node& product = graph_[group_.product()];
     const Value left = part(product.operands[0], {group_.axis(0), -1}),
                 right = part(product.operands[1], {-1, 1});
-    made_[group_.product()] = b_.matmul(left, right, product.type.dtype);
+    made_[group_.product()] = b_.matmul(left, right, product.type.dtype, product.attributes.name);
     for (const ProductGroup::Member& member : group_.members()) run(member);
     const auto leaving = group_.leaving();
     for (size_t k = 0; k < leaving.size(); ++k) {

@@ -29,8 +29,8 @@ struct Bounded;    // interpret.hpp
 using Operands = std::vector<const Node*>;
 
 // A field of Attributes that a node has and its text shows: {value=0.5}, {axes=[0, 2]}, a graph.
-// Tile: a name, and at most one graph.
-enum class Field : uint8_t { None, Value, Axes, Index, Size, Body, Tile };
+// Tile: a name, and at most one graph. Precision: a name that may be missing.
+enum class Field : uint8_t { None, Value, Axes, Index, Size, Body, Tile, Precision };
 
 // Code generation makes this of a node.
 enum class KernelForm : uint8_t {

@@ -2,6 +2,8 @@
 // Matrix products.
 #include <cmath>
 
+#include "pto/abi/precision.h"
+#include "pto/base/text.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/evaluation.hpp"
 #include "pto/ir/operations/rules.hpp"
@@ -28,6 +30,16 @@ Type infer_matmul(const Node& node, const Operands& operands) {
                              Dims(b.shape.begin(), b.shape.end() - 2), nullptr);
   out.push_back(a.shape[m - 2]);
   out.push_back(b.shape[n - 1]);
+  if (const std::string& precision = node.attributes.name; !precision.empty()) {
+    if (a.dtype != DType::F32)
+      fail({"matmul: the precision is " + precision + " but the operands are " +
+                std::string(name(a.dtype)),
+            "only products of f32 have a precision", "leave it out"},
+           ErrorKind::Type);
+    if (pto_matmul_precision_of(precision.c_str()) == 0)
+      fail({"matmul: the precision is " + in_quotes(precision),
+            "it is highest, high or medium, or left to the process", "name one of these"});
+  }
   const DType to = node.type.dtype;
   if (!gives(a.dtype, to))
     fail({"matmul: the operands are " + std::string(name(a.dtype)) + " but the result is " +
@@ -48,6 +60,11 @@ std::vector<SizePair> sizes_of_matmul(const Node& node, const Operands& operands
   return pairs;
 }
 
+// The relative error that a product of two f32 may have at a precision, beside its rounding.
+double rounding_of(const std::string& precision) {
+  return precision == "medium" ? 0x1p-7 : precision == "high" ? 0x1p-15 : 0;
+}
+
 std::vector<Bounded> evaluate_matmul(Evaluation& in, const Node& node) {
   const auto shape = in.sizes(node.type.shape);
   const size_t rank = shape.size();
@@ -62,6 +79,7 @@ std::vector<Bounded> evaluate_matmul(Evaluation& in, const Node& node) {
                 b = in.broadcast(in.operand(node, 1), right);
   in.budget().give_back_to(before);
   Bounded out = in.empty(node.type.dtype, shape);
+  const double rounding = rounding_of(node.attributes.name);
   const auto n = static_cast<size_t>(shape[rank - 1]), m = static_cast<size_t>(shape[rank - 2]);
   const auto depth = static_cast<size_t>(k);
   for (size_t i = 0; i < out.array.size(); ++i) {
@@ -75,7 +93,7 @@ std::vector<Bounded> evaluate_matmul(Evaluation& in, const Node& node) {
                                                          static_cast<uint64_t>(v.integer))});
       if (in.with_bounds())
         off.push_back(std::abs(u.real) * b.bounds[q] + std::abs(v.real) * a.bounds[p] +
-                      a.bounds[p] * b.bounds[q]);
+                      a.bounds[p] * b.bounds[q] + std::abs(u.real * v.real) * rounding);
     }
     in.fold_into(out, i, Opcode::sum, x, off, static_cast<double>(x.size()));
   }
@@ -96,6 +114,7 @@ namespace operations {
 
 constinit const Operation matmul{.info = {"matmul", "", Family::Structure, 2},
                                  .dtypes = kArithmetic,
+                                 .field = Field::Precision,
                                  .kernel = KernelForm::Step,
                                  .infer = infer_matmul,
                                  .sizes = sizes_of_matmul,

@@ -10,9 +10,8 @@ const char* const kNames[] = {"highest", "high", "medium"};  // from PTO_MATMUL_
 
 int32_t named_by_environment() {
   const char* const wanted = getenv("PTO_MATMUL_PRECISION");
-  for (int32_t i = 0; wanted && i < 3; ++i)
-    if (__builtin_strcmp(wanted, kNames[i]) == 0) return PTO_MATMUL_HIGHEST + i;
-  return PTO_MATMUL_HIGHEST;
+  const int32_t found = wanted ? pto_matmul_precision_of(wanted) : 0;
+  return found != 0 ? found : PTO_MATMUL_HIGHEST;
 }
 
 int32_t& precision() {
@@ -25,12 +24,16 @@ int32_t& precision() {
 int32_t pto_matmul_precision(void) { return __atomic_load_n(&precision(), __ATOMIC_RELAXED); }
 
 int32_t pto_set_matmul_precision(const char* name) {
-  for (int32_t i = 0; i < 3; ++i) {
-    if (__builtin_strcmp(name, kNames[i]) != 0) continue;
-    __atomic_store_n(&precision(), PTO_MATMUL_HIGHEST + i, __ATOMIC_RELAXED);
-    return 0;
-  }
-  return 1;
+  const int32_t found = pto_matmul_precision_of(name);
+  if (found == 0) return 1;
+  __atomic_store_n(&precision(), found, __ATOMIC_RELAXED);
+  return 0;
+}
+
+int32_t pto_matmul_precision_of(const char* name) {
+  for (int32_t i = 0; i < 3; ++i)
+    if (__builtin_strcmp(name, kNames[i]) == 0) return PTO_MATMUL_HIGHEST + i;
+  return 0;
 }
 
 const char* pto_matmul_precision_name(int32_t value) {

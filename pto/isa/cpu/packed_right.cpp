@@ -96,7 +96,8 @@ class Packing {
 
 }  // namespace
 
-PackedRight::PackedRight(const pto_packed_right* packed, const pto_tensor& a, const pto_tensor& b) {
+PackedRight::PackedRight(const pto_packed_right* packed, const pto_tensor& a, const pto_tensor& b,
+                         int precision) {
   if (!packed || !packed->data || a.rank < 2 || b.rank < 2) return;
   const pto_tensor& x = packed->tensor;
   const int32_t down = b.rank - 2, across = b.rank - 1;
@@ -104,7 +105,7 @@ PackedRight::PackedRight(const pto_packed_right* packed, const pto_tensor& a, co
                      b.strides[down] == x.strides[packed->depth_axis] &&
                      b.strides[across] == x.strides[packed->col_axis] &&
                      matmul_type(b) == matmul_type(x) && matmul_type(a) == matmul_type(x);
-  if (!is_it || packed->precision != pto_matmul_precision()) return;
+  if (!is_it || packed->precision != precision) return;
   if (order_axes(x, order_)) packed_ = packed;
 }
 
@@ -133,7 +134,6 @@ PackedRight::Columns PackedRight::at(const void* data, int64_t wanted) const {
 }
 
 void PackedRight::set(pto_matmul_job* job, const Columns& columns) const {
-  job->precision = packed_->precision;
   set_strip(job, static_cast<char*>(packed_->data) + columns.matrix * packed_->matrix_bytes,
             cols_of(*packed_), kStrip, columns.col);
 }

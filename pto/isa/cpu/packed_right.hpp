@@ -20,8 +20,9 @@ class PackedRight {
   };
 
   // It finds nothing where b is no matrix, or range of columns, of the packed tensor as it was
-  // packed; where a has another type; or where few rows read b itself.
-  PackedRight(const pto_packed_right* packed, const pto_tensor& a, const pto_tensor& b);
+  // packed; where a has another type; or where the product has another precision.
+  PackedRight(const pto_packed_right* packed, const pto_tensor& a, const pto_tensor& b,
+              int precision);
 
   Columns at(const void* data, int64_t wanted) const;
   // Lets a job of these types and this depth, whose columns begin there, read the packed copy.

@@ -105,7 +105,7 @@ std::vector<char> product(const pto_tensor& a, const pto_tensor& b, const pto_pa
   if (!narrow) c.type_code = a.type_code == kInt ? kInt : kFloat, c.type_bits = 32;
   std::vector<char> made(static_cast<size_t>(count * c.type_bits / 8));
   c.data = made.data(), c.sizes = sizes.data(), c.strides = strides.data(), c.rank = b.rank;
-  EXPECT_EQ(pto_multiply(nullptr, "", &c, &a, &b, packed, nullptr, nullptr, threads), 0);
+  EXPECT_EQ(pto_multiply(nullptr, "", &c, &a, &b, 0, packed, nullptr, nullptr, threads), 0);
   return made;
 }
 

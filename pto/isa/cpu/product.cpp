@@ -48,16 +48,18 @@ class Elements {
 
 class Batches {
  public:
-  // `soon`: what comes next, or null; `is_asked`: b was that. `where`: the user's line.
+  // `precision`: 0 for that of the process. `soon`: what comes next, or null; `is_asked`: b was
+  // that. `where`: the user's line.
   Batches(pto_services* services, const char* where, const pto_tensor& c, const pto_tensor& a,
-          const pto_tensor& b, const pto_packed_right* packed, pto_pages* pages, pto_runs* soon,
-          bool is_asked, int threads)
+          const pto_tensor& b, int precision, const pto_packed_right* packed, pto_pages* pages,
+          pto_runs* soon, bool is_asked, int threads)
       : services_(services),
         where_(where),
         c_(c),
         a_(a),
         b_(b),
-        packed_(packed, a, b),
+        precision_(precision != 0 ? precision : pto_matmul_precision()),
+        packed_(packed, a, b, precision_),
         rows_(c.sizes[c.rank - 2]),
         cols_(c.sizes[c.rank - 1]),
         depth_(a.sizes[a.rank - 1]),
@@ -144,7 +146,7 @@ class Batches {
   int32_t by_sums(int64_t batch, const Rectangle& part, const PackedRight::Columns& packed,
                   int sums) const {
     pto_matmul_job job = {};
-    job.precision = pto_matmul_precision();
+    job.precision = precision_;
     job.depth = static_cast<int32_t>(depth_);
     job.rows = static_cast<int32_t>(part.rows);
     job.cols = static_cast<int32_t>(part.cols);
@@ -251,6 +253,7 @@ class Batches {
   pto_services* const services_;
   const char* const where_;
   const pto_tensor &c_, &a_, &b_;
+  const int precision_;
   const PackedRight packed_;
   const int64_t rows_, cols_, depth_, batches_;
   const int threads_;
@@ -313,8 +316,9 @@ class Asked {
 }  // namespace pto
 
 int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor* c,
-                     const pto_tensor* a, const pto_tensor* b, const pto_packed_right* packed,
-                     pto_pages* pages, const pto_runs* soon, int32_t threads) {
+                     const pto_tensor* a, const pto_tensor* b, int32_t precision,
+                     const pto_packed_right* packed, pto_pages* pages, const pto_runs* soon,
+                     int32_t threads) {
   struct Own {  // a pointer, since there is little room for what each thread has from its start
     pto::Asked* const of = new pto::Asked;
     ~Own() { delete of; }
@@ -325,8 +329,8 @@ int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor
   const bool asks = runs.data && runs.count > 0, is_asked = asked.has(*b, pages);
   if (pages && pages->runs.count <= 0) pages = nullptr;
   if (pages && !is_asked) pto::ask(pages->runs);
-  pto::Batches batches(services, where, *c, *a, *b, packed, pages, asks ? &runs : nullptr, is_asked,
-                       threads);
+  pto::Batches batches(services, where, *c, *a, *b, precision, packed, pages,
+                       asks ? &runs : nullptr, is_asked, threads);
   const int32_t code = batches.run();
   if (asks && runs.count == 0) asked.add(*soon);
   return code;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend: graphs of Dynamo through AOTAutograd, each compiled by a plan.
 
-AOTAutograd gives functional graphs of core ATen; overloads with a kernel of ours stay whole
-(_WHOLE). AOTAutograd itself makes mutations of inputs and views among outputs around the graph.
+AOTAutograd gives functional graphs of core ATen, which copy into mutated inputs at their end;
+overloads with a kernel of ours stay whole (_WHOLE). AOTAutograd itself makes views among outputs
+around the graph.
 """
 
 import functools
@@ -60,6 +61,7 @@ def backend(
         bw_compiler=functools.partial(compiled, "backward", chosen),
         inference_compiler=functools.partial(compiled, "inference", chosen),
         decompositions=decompositions(),
+        keep_inference_input_mutations=True,
     )
     return compile_(graph, inputs)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pto import _core
 from pto.adapters.torch import direct
+from pto.adapters.torch.compile.mutations import write_in_place
 from pto.adapters.torch.compile.options import Options
 from pto.adapters.torch.compile.plan import ATEN, Step, name_of, planned
 from pto.adapters.torch.compile.replay import Replay
@@ -24,6 +25,7 @@ NOT_PACKED = (
 )
 _graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
 _count = 0
+_PRECISIONS = {"f32": None, "bf16": "medium"}
 _CHECKS = {"hashed": "compared", "trusted": "trusted"}  # "checked": as pto.config.weights says
 observers: "list[Callable[[CompiledGraph, list], list]]" = []  # run graphs in their own way
 
@@ -46,7 +48,9 @@ class CompiledGraph:
         global _count
         self.kind, self.options, self.module, self.number = kind, options, module, _count
         _count += 1
-        self.of, self.steps = planned(module.graph, constants)
+        write_in_place(module.graph)
+        precision = _PRECISIONS[options.precision]
+        self.of, self.steps = planned(module.graph, constants, precision)
         programs = [step.program for step in self.steps if step.program is not None]
         weights = any(one.is_constant for made in programs for one in made.recipe.parameters)
         if weights and not direct.knows_owners():

@@ -23,17 +23,17 @@ def _axes(x: Tensor, dim: Any) -> tuple[int, ...]:
 
 @row(Kind.PRODUCT, "mm", constants=(1,))
 def mm(out: Out, a: Tensor, b: Tensor) -> Tensor:
-    return tile.matmul(a, b)
+    return tile.matmul(a, b, precision=out.precision if a.dtype is tile.f32 else None)
 
 
 @row(Kind.PRODUCT, "bmm")
 def bmm(out: Out, a: Tensor, b: Tensor) -> Tensor:
-    return tile.matmul(a, b)
+    return mm(out, a, b)
 
 
 @row(Kind.PRODUCT, "addmm", constants=(2,))
 def addmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    found = tile.matmul(a, b)
+    found = mm(out, a, b)
     found = found if alpha == 1 else found * alpha
     if beta == 0:
         return found

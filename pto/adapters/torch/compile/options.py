@@ -7,8 +7,8 @@ from typing import Any
 
 from pto.errors import InvalidValue
 
-CHOICES = {  # precision bf16 is to come
-    "precision": ("f32",),
+CHOICES = {
+    "precision": ("f32", "bf16"),
     "bits": ("fixed",),
     "fallback": ("aten", "error"),
     "weights": ("checked", "hashed", "trusted"),

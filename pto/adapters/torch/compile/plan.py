@@ -74,9 +74,9 @@ def is_computed(node: fx.Node) -> bool:
 class Planner:
     """Plans one graph."""
 
-    def __init__(self, graph: fx.Graph, constants: set[fx.Node]):
+    def __init__(self, graph: fx.Graph, constants: set[fx.Node], precision: str | None):
         self.graph, self.constants = graph, constants
-        self.of = Translation()
+        self.of = Translation(precision)
         self.parts: Partition[fx.Node] = Partition(self.fits)
 
     def fits(self, nodes: list[fx.Node]) -> bool:
@@ -178,12 +178,15 @@ def refused_attention(node: fx.Node, of: Translation) -> str | None:
     return None
 
 
-def planned(graph: fx.Graph, constants: set[fx.Node]) -> tuple[Translation, list[Step]]:
+def planned(
+    graph: fx.Graph, constants: set[fx.Node], precision: str | None = None
+) -> tuple[Translation, list[Step]]:
     """The translation and the steps of a graph, their programs compiled side by side.
 
-    Warns where a program does not compile: its halves, or ATen, then run those nodes.
+    `precision` is that of products of f32, see tile.matmul(). Warns where a program does not
+    compile: its halves, or ATen, then run those nodes.
     """
-    planner = Planner(graph, constants)
+    planner = Planner(graph, constants, precision)
     steps = planner.steps()
     programs = {id(step.program): step for step in steps if step.program is not None}
     failures: dict[int, Exception] = {}

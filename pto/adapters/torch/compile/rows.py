@@ -59,11 +59,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Out:
-    """The promised result of a node: element type and shape; of several results those of each."""
+    """The promised result of a node: element type and shape; of several results those of each;
+    and the precision of products of f32, see tile.matmul()."""
 
     dtype: Any
     shape: tuple
     parts: tuple["Out | None", ...] = ()
+    precision: str | None = None
 
 
 def only(condition: bool, why: str) -> None:
@@ -156,21 +158,21 @@ def is_foreign(overload: str) -> bool:
     return "::" in overload and not overload.startswith("prims::")
 
 
-def _operator_of(overload: str) -> Operator | None:
+def operator_of(overload: str) -> Operator | None:
     name = overload.removeprefix("pto::")
     return next((one for one in operators() if one.name == name), None)
 
 
 def is_operator(overload: str) -> bool:
     """Says whether an overload is an operator of ours, "pto::linear" or one of @op."""
-    is_ours = overload.startswith("pto::") or is_foreign(overload) and _operator_of(overload)
+    is_ours = overload.startswith("pto::") or is_foreign(overload) and operator_of(overload)
     return bool(is_ours)
 
 
 def _row_of_operator(overload: str) -> Row | None:
     """The row of an operator of @op, "pto::layer_norm", or of a jitted function: its definition,
     traced in its place. None for a kernel in C++, one that writes, or has lists of results."""
-    operator = _operator_of(overload)
+    operator = operator_of(overload)
     if operator is None or operator.member("build") is None:
         return None
     writes = any(one.mutable for one in operator.tensors)

@@ -63,9 +63,13 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 class Translation:
-    """Answers questions about the nodes of one graph, and keeps the answers."""
+    """Answers questions about the nodes of one graph, and keeps the answers.
 
-    def __init__(self) -> None:
+    `precision` is that of products of f32; None: as the process says.
+    """
+
+    def __init__(self, precision: str | None = None) -> None:
+        self.precision = precision
         self._rows: dict[str, Row | None] = {}  # an operator that is defined anew stays as it was
         self._promises: dict[fx.Node, Promise] = {}
         self._refusals: dict[fx.Node, str | None] = {}
@@ -223,7 +227,8 @@ class Building:
             parts = tuple(self._out(one) for one in value)
             return Out(parts[0].dtype, parts[0].shape, parts)
         promise = Promise(value)
-        return Out(tile.dtype(promise.dtype), self._sizes(promise.shape))
+        kind, shape = tile.dtype(promise.dtype), self._sizes(promise.shape)
+        return Out(kind, shape, precision=self.of.precision)
 
     def _sizes(self, sizes: Sequence[Any]) -> tuple:
         return tuple(dim_of(size, self.known) for size in sizes)
