@@ -67,6 +67,7 @@ PROGRAMS = {
     "mindspore": frameworks_mindspore.run,
     "compile_time": compile_time.run,
     "compile_first": compile_models.first_calls,
+    "compile_tiny": compile_models.tiny_calls,
     "demo": demo.run,
     "demos": demos.run,
     "instructions": instructions.run,
