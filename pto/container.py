@@ -34,6 +34,7 @@ READERS = {  # by kind: what it is called, and who reads it with from_package(pa
     "tasks": ("a program of tasks", "pto.tasks.package", "CompiledPackage"),
     "weight": ("a packed weight", "pto.ops.packed_weight", "PackedWeight"),
     "kernels": ("kernels of pto.ops", "pto.language.prebuilt", "KernelFile"),
+    "model": ("a model of PyTorch", "pto.adapters.torch.packaged_model", "PackagedModel"),
 }
 
 
@@ -155,7 +156,12 @@ def load(path: str | os.PathLike) -> Any:
         package.refuse(f"holds {package.kind!r:.60}", f"this pto reads {known}",
                        "load it with the version that saved it")  # fmt: skip
     _, module, name = READERS[package.kind]
-    return getattr(importlib.import_module(module), name).from_package(package)
+    try:
+        reader = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        package.refuse(f"holds {called(package.kind)}", f"{error.name} is not installed",
+                       f"pip install {error.name}")  # fmt: skip
+    return reader.from_package(package)
 
 
 def described(path: str | os.PathLike) -> str:

@@ -69,7 +69,7 @@ def package(
         return
     headers, payload, names = [], [], set()
     for function, examples in _pairs(callables):
-        header, pieces = _compiled(function, examples, chosen, texts)
+        header, pieces = compiled_callable(function, examples, chosen, texts)
         if header["name"] in names:
             fail(f"package: two functions are called {header['name']}",
                  "a loaded file has each under its name",
@@ -144,8 +144,8 @@ def _annotated_example(function: Any) -> Any:
     return tuple(kinds[name] for name in names if name in kinds)
 
 
-def _compiled(
-    function: Any, examples: Any, targets: tuple[str, ...], texts: bool
+def compiled_callable(
+    function: Any, examples: Any, targets: tuple[str, ...], texts: bool = False
 ) -> tuple[dict, list[bytes]]:
     """The record of one function and its programs."""
     examples = examples if isinstance(examples, list) else [examples]

@@ -44,7 +44,7 @@ __all__ = [
     "use_host_pool",
 ]
 
-_COMPILE_TOOLS = ("explain", "verify")  # of torch.compile(model, backend="pto")
+_COMPILE_TOOLS = ("explain", "package", "verify")  # of torch.compile(model, backend="pto")
 _libraries: dict[str, torch.library.Library] = {}  # keep the Python registrations alive
 _declared: set[int] = set()
 

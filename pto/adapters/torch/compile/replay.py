@@ -26,33 +26,18 @@ from pto.adapters.torch.compile.translate import (
     is_symbolic,
     overload_of,
 )
+from pto.adapters.torch.graph_function import NAME, function_of
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 _METHODS = {"view": "view", "permute": "permute", "expand": "expand", "unsqueeze": "unsqueeze",
             "transpose.int": "transpose", "_unsafe_view": "view"}  # fmt: skip
 _LIKE = {"full_like": None, "ones_like": 1, "zeros_like": 0, "new_empty_strided": 0}
-_NAME = re.compile(r"\b[vmz]\d+\b")
+_NAME = re.compile(rf"\b{NAME.pattern}\b")
 
 
 def _is_like(node: fx.Node) -> bool:
     return overload_of(node) in _LIKE
-
-
-def with_strides(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """x in memory with these strides; no copy where only axes of size 1 have others."""
-    pairs = zip(sizes, x.stride(), strides, strict=True)
-    if all(size == 1 or own == wanted for size, own, wanted in pairs):
-        return x.as_strided(sizes, strides)
-    made = torch.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
-    return made.copy_(x)
-
-
-def filled(
-    sizes: Sequence[int], strides: Sequence[int], value: float, dtype: torch.dtype
-) -> torch.Tensor:
-    """A tensor of one number with these strides."""
-    return torch.empty_strided(sizes, strides, dtype=dtype).fill_(value)
 
 
 def _definition(head: str, lines: Sequence[str]) -> str:
@@ -66,16 +51,14 @@ class Replay:
         self, graph: fx.Graph, module: fx.GraphModule, of: Translation, steps: Sequence[Step]
     ):
         self.graph, self.module, self.of, self.steps = graph, module, of, steps
-        self.space: dict[str, Any] = {
-            "torch": torch, "math": __import__("math"), "with_strides": with_strides,
-            "filled": filled,
-        }  # fmt: skip
+        self.space: dict[str, Any] = {}
         self.lines: list[str] = []
         self.step_of_line: dict[int, Step] = {}
         self.numbers = {node: place for place, node in enumerate(graph.nodes)}
         self.known: set[str] = set()  # names that have a value
         self.fresh: set[fx.Node] = set()  # values in memory of their own, as promised
         self.constants: dict[int, str] = {}
+        self.overloads: dict[str, torch._ops.OpOverload] = {}  # of constants that are their calls
         self.symbols: set[str] = set()
         self.carriers: dict[str, str] = {}
 
@@ -94,8 +77,7 @@ class Replay:
         self.all_lines = [*self.lines]
         self._delete_dead()
         self.source = _definition("run(args)", self.lines)
-        exec(compile(self.source, "<pto graph>", "exec"), self.space)
-        return self.space["run"]
+        return function_of(self.source, self.space)
 
     def observed(self) -> Callable[[list, Callable[[int, dict], None]], list]:
         """The function with `see(number of the step, all names)` behind each step; it keeps all."""
@@ -105,8 +87,7 @@ class Replay:
             step = self.step_of_line.get(place)
             if step is not None and self.step_of_line.get(place + 1) is not step:
                 lines.append(f"see({self.steps.index(step)}, locals())")
-        exec(_definition("observed(args, see)", lines), self.space)
-        return self.space["observed"]
+        return function_of(_definition("observed(args, see)", lines), self.space)
 
     def _begin(self) -> None:
         inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
@@ -274,11 +255,12 @@ class Replay:
             return f"{self.value(first)}.{method}({', '.join(map(self._text, rest))})"
         target = node.target
         is_pure = isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable
-        if is_pure and not is_operator(overload_of(node)):  # ours take calls directly: direct.py
-            target = target._op
         args = [self._text(one) for one in node.args]
         args += [f"{name}={self._text(one)}" for name, one in node.kwargs.items()]
-        return f"{self._constant(target)}({', '.join(args)})"
+        called = self._constant(target)
+        if is_pure and not is_operator(overload_of(node)):  # ours take calls directly: direct.py
+            self.overloads[called], self.space[called] = target, target._op
+        return f"{called}({', '.join(args)})"
 
     # --- steps ------------------------------------------------------------------------------------
 

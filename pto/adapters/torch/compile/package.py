@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.torch.package(): a model that torch.export captured as one file, compiled.
+
+    exported = torch.export.export(model, (x,), dynamic_shapes=({0: Dim("batch")},))
+    pto.torch.package(exported, "m.pto")
+    pto.load("m.pto")(x)                   # packaged_model.py: no Dynamo, no compiler
+
+The file is of kind "model". Its header has the text of the function that runs the steps, what its
+constants are, the inputs and the results; its payload the programs, then the weights. Thread
+safety: one thread packages a model.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from pto import _core, container
+from pto.adapters.torch.compile.capture import decompositions
+from pto.adapters.torch.compile.compiled import CompiledGraph
+from pto.adapters.torch.compile.options import checked
+from pto.adapters.torch.compile.rows import operator_of
+from pto.adapters.torch.compile.sizes import expression, text_of
+from pto.adapters.torch.graph_function import function_of
+from pto.adapters.torch.packaged_model import KIND, aligned
+from pto.config import config
+from pto.errors import InvalidType, InvalidValue
+from pto.graphs.program import GroupProgram
+from pto.language.library import compiled_callable
+from pto.language.location import describe
+from pto.language.op import Operator
+from pto.language.package import call_text, described
+from pto.language.packaged_operator import as_function
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+aten = torch.ops.aten
+_WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_WRITTEN = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+def package(
+    exported: ExportedProgram, path: str | os.PathLike, *,
+    options: dict[str, Any] | None = None, targets: Sequence[str] | None = None,
+) -> None:  # fmt: skip
+    """Compiles a captured model and writes it to a file, which pto.load() reads.
+
+    `options` are those of torch.compile(model, backend="pto"). `targets` are the instructions that
+    the code may use, several for several kinds of CPU; None: those of pto.config.target. Raises
+    InvalidType for what torch.export did not capture, InvalidValue for what no file can hold.
+    """
+    if not isinstance(exported, ExportedProgram):
+        raise InvalidType(
+            f"package: the model is {describe(exported)}",
+            "a package holds what torch.export has captured, once and for all its sizes",
+            "pass torch.export.export(model, args)",
+        )
+    path = container.path_of(path, "package")
+    chosen = (config.target,) if targets is None else tuple(targets)
+    captured = exported.run_decompositions(decompositions())
+    _drop_checks_of_types(captured.graph_module)
+    inputs, weights, constants = _inputs_of(captured)
+    made = CompiledGraph("inference", checked(options, None), captured.graph_module, constants)
+    programs = [step.program for step in made.steps if step.program is not None]
+    programs = list(dict.fromkeys(programs))
+    examples = _calls_of_operators(made, exported, inputs, weights)
+    operators = [compiled_callable(one, calls, chosen) for one, calls in examples.items()]
+    header = {
+        "torch": torch.__version__.partition("+")[0],
+        "name": _name_of(captured),
+        "text": made.replay.source,
+        "constants": {n: _described(made.replay.overloads.get(n, value), n in
+                                    made.replay.overloads, programs, [*examples])
+                      for n, value in _used(made)},
+        "operators": [{**about, "bytes": sum(map(len, code))} for about, code in operators],
+        "programs": [{"name": one.graph.name, "results": one.results,
+                      "strides": [about.strides for about in one.recipe.parameters],
+                      "constants": [about.is_constant for about in one.recipe.parameters]}
+                     for one in programs],
+        "inputs": inputs,
+        "results": _results_of(captured),
+        "arguments": pytree.treespec_dumps(captured.call_spec.in_spec),
+        "form": pytree.treespec_dumps(captured.call_spec.out_spec),
+    }  # fmt: skip
+    codes = [_sealed(one, place, target) for place, one in enumerate(programs) for target in chosen]
+    header["code_bytes"] = sum(map(len, codes))
+    header["weights"] = [_about_weight(one) for one in weights]
+    pieces = [piece for one in weights for piece in aligned(_bytes_of(one))]
+    container.save(
+        path,
+        container.content_of(
+            KIND, header, [*codes, *(code for _, one in operators for code in one), *pieces]
+        ),
+    )
+
+
+def _drop_checks_of_types(module: fx.GraphModule) -> None:
+    """Takes out what checks element types that the loaded model checks at its inputs."""
+    for node in list(module.graph.nodes):
+        if node.target is aten._assert_tensor_metadata.default:
+            module.graph.erase_node(node)
+
+
+def _inputs_of(captured: ExportedProgram) -> tuple[list[dict], list[torch.Tensor], set[fx.Node]]:
+    """The header's record of each input of the graph, the weights once each, and the nodes of
+    constant ones."""
+    nodes = [node for node in captured.graph.nodes if node.op == "placeholder"]
+    written = {spec.target for spec in captured.graph_signature.output_specs
+               if spec.kind in _WRITTEN}  # fmt: skip
+    inputs, weights, constants = [], {}, set()
+    for node, spec in zip(nodes, captured.graph_signature.input_specs, strict=True):
+        if spec.kind in _WEIGHTS:
+            tensor = captured.state_dict.get(spec.target, captured.constants.get(spec.target))
+            own = spec.target if spec.target in written else ""
+            key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.dtype,
+                   tensor.shape, tensor.stride(), own)  # fmt: skip
+            place = list(weights).index(key) if key in weights else len(weights)
+            weights.setdefault(key, tensor.detach())
+            inputs.append({"weight": place, "name": spec.target})
+            if spec.target not in written:
+                constants.add(node)
+        elif spec.kind is InputKind.USER_INPUT:
+            inputs.append(_user_input(node, captured))
+        else:
+            raise InvalidValue(
+                f"package: the input {node.name} is of the kind {spec.kind.name}",
+                "a package has tensors and numbers as inputs",
+                "take objects and tokens out of the model",
+            )
+    return inputs, list(weights.values()), constants
+
+
+def _user_input(node: fx.Node, captured: ExportedProgram) -> dict[str, Any]:
+    value = node.meta["val"]
+    if not isinstance(value, torch.Tensor):
+        if isinstance(value, torch.SymInt):
+            return {"name": node.name, "number": text_of(expression(value)),
+                    "range": _range(expression(value), captured)}  # fmt: skip
+        return {"name": node.name, "value": value}
+    if not value.is_contiguous() or value.device.type != "cpu":
+        raise InvalidValue(
+            f"package: the input {node.name} has strides {tuple(value.stride())} on {value.device}",
+            "a packaged model takes tensors without gaps, on the CPU",
+            "export the model with x.contiguous().cpu()",
+        )
+    shape = [expression(size) for size in value.shape]
+    ranges = [None if isinstance(size, int) else _range(size, captured) for size in shape]
+    shown = [size if isinstance(size, int) else text_of(size) for size in shape]
+    dtype = str(value.dtype).removeprefix("torch.")
+    return {"name": node.name, "dtype": dtype, "shape": shown, "ranges": ranges}
+
+
+def _range(size: Any, captured: ExportedProgram) -> list[int | None]:
+    """The least and the largest value of a size that is free; programs take 1 for another one."""
+    known = captured.range_constraints.get(size)
+    if known is None:
+        return [2, None]
+    lower, upper = (int(one) if one.is_Integer else None for one in (known.lower, known.upper))
+    return [max(2, lower or 2), upper]
+
+
+def _results_of(captured: ExportedProgram) -> list[dict[str, Any]]:
+    """For each result of the graph the input that it replaces; for others, what the caller gets."""
+    found = []
+    for spec in captured.graph_signature.output_specs:
+        if spec.kind in _WRITTEN:
+            found.append({"writes": spec.target})
+        elif spec.kind is OutputKind.USER_OUTPUT:
+            found.append({})
+        else:
+            raise InvalidValue(
+                f"package: a result is of the kind {spec.kind.name}",
+                "a package runs a model forward", "export the model alone",
+            )  # fmt: skip
+    return found
+
+
+def _used(made: CompiledGraph) -> Iterator[tuple[str, Any]]:
+    """The constants of the function, by name."""
+    names = set(made.replay.constants.values())
+    return ((name, value) for name, value in made.replay.space.items() if name in names)
+
+
+def _ours(value: Any) -> Operator | None:
+    """Our operator that PyTorch calls by an overload or a packet."""
+    if isinstance(value, torch._ops.OpOverloadPacket):
+        value = value.default
+    return operator_of(value.name()) if isinstance(value, torch._ops.OpOverload) else None
+
+
+def _calls_of_operators(
+    made: CompiledGraph, exported: ExportedProgram, inputs: list[dict], weights: list[torch.Tensor]
+) -> dict[Operator, list[tuple]]:
+    """The calls of our operators in a run with the example of the export, one of each kind."""
+    space, found = dict(made.replay.space), {}
+
+    def recorded(operator: Operator, call: Callable[..., Any]) -> Callable[..., Any]:
+        jit, seen = as_function(operator), found.setdefault(operator, {})
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            bound = operator.bind(args, kwargs)
+            seen.setdefault(call_text(operator.name, described(jit, (), bound)), bound)
+            return call(*args, **kwargs)
+
+        return run
+
+    for name, value in _used(made):
+        if (operator := _ours(value)) is not None:
+            space[name] = recorded(operator, value)
+    if not found:
+        return {}
+    if exported.example_inputs is None:
+        raise InvalidValue(
+            "package: the model was exported without an example of its arguments",
+            "operators of ours are compiled for the strides of an example's tensors",
+            "pass the result of torch.export.export() as it is",
+        )
+    flat = iter(pytree.tree_leaves(exported.example_inputs))
+    values = [weights[one["weight"]].clone() if "weight" in one else next(flat) for one in inputs]
+    with torch.no_grad():
+        function_of(made.replay.source, space)(values)
+    return {operator: list(seen.values()) for operator, seen in found.items()}
+
+
+def _operator(overload: Any, is_direct: bool) -> list[Any]:
+    name, _, which = overload.name().partition(".")
+    return ["operator", name, which or "default", is_direct]
+
+
+def _described(
+    value: Any, is_direct: bool, programs: list[GroupProgram], operators: list[Operator]
+) -> list[Any]:
+    """A constant as JSON; packaged_model.py reads it. `is_direct`: an overload's call below."""
+    if (operator := _ours(value)) in operators:
+        return ["packaged", operators.index(operator)]
+    if isinstance(value, GroupProgram):
+        return ["program", programs.index(value)]
+    if isinstance(value, torch._ops.OpOverload):
+        return _operator(value, is_direct)
+    if isinstance(value, torch._ops.OpOverloadPacket):
+        return _operator(value.default, False)
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return ["of torch", str(value).removeprefix("torch.")]
+    if isinstance(value, torch.device):
+        return ["device", str(value)]
+    if isinstance(value, float):
+        return ["number", repr(value)]  # JSON has no infinities
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and value.dtype == torch.uint8:
+        return ["carrier"]
+    raise InvalidValue(
+        f"package: a step reads a {type(value).__name__}", "no file can hold it",
+        "see pto.torch.explain() for the step, and write it with tensors and numbers",
+    )  # fmt: skip
+
+
+def _sealed(program: GroupProgram, place: int, target: str) -> bytes:
+    strides = [about.strides for about in program.recipe.parameters]
+    return _core.seal(program.graph, strides, [], target, f"{place} {program.graph.name}", [])[1]
+
+
+def _about_weight(weight: torch.Tensor) -> dict[str, Any]:
+    return {"dtype": str(weight.dtype).removeprefix("torch."), "shape": list(weight.shape),
+            "strides": list(weight.stride())}  # fmt: skip
+
+
+def _bytes_of(weight: torch.Tensor) -> bytes:
+    """The elements of a weight, row-major."""
+    flat = weight.contiguous().flatten()
+    return bytes(flat.view(torch.uint8).numpy()) if math.prod(weight.shape) else b""
+
+
+def _name_of(captured: ExportedProgram) -> str:
+    root = getattr(captured, "module_call_graph", None)
+    return str(getattr(root[0], "fqn", "") or "model") if root else "model"

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models from files that pto.torch.package() wrote: they run without Dynamo and without a compiler.
+
+    model = pto.load("m.pto")
+    y = model(x, mask=mask)          # as the model that was exported
+
+A call checks element types and sizes, and runs the steps of the graph: compiled programs,
+operators of the library, operators of PyTorch, whose version must be that which packaged it. The
+model owns its weights; buffers that it writes change from call to call.
+Thread safety: any thread may call; calls that write buffers belong to one thread at a time.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pto.torch  # noqa: F401 makes torch.ops.pto
+import torch
+from pto import _core, container
+from pto.adapters.torch.graph_function import check, function_of
+from pto.container import Package
+from pto.errors import InvalidType, InvalidValue
+from pto.language import arguments
+from pto.language.package import PackagedFunction
+from torch.utils import _pytree as pytree
+
+KIND, ALIGNMENT = "model", 64
+
+
+def aligned(content: bytes) -> Iterable[bytes]:
+    """Pieces of a payload that hold this content, with zeros up to a multiple of ALIGNMENT."""
+    return content, b"\0" * (-len(content) % ALIGNMENT)
+
+
+class PackagedStep(_core.Callable):
+    """A compiled program of a file, called with torch tensors."""
+
+    def __init__(self, programs: _core.ProgramPackage, place: int, about: dict[str, Any]):
+        self.programs, self.place, self.about = programs, place, about
+        names = tuple(f"x{i}" for i in range(len(about["strides"])))
+        self.bind_function(about["name"], names, (), arguments, False, True)
+        if any(about["constants"]):
+            arguments.load_weight_owner()
+
+    def specialise(self, tensors: list, constants: list, numbers: list) -> tuple:
+        """The program, at the first call with such tensors: for _core.Callable."""
+        strides = [one[2] for one in tensors]
+        if strides != self.about["strides"]:
+            raise InvalidValue(
+                f"{self.programs.shown}: {self.about['name']} got tensors with other strides",
+                f"it was compiled for the classes {self.about['strides']}, and got {strides}",
+                "package the model again: an operator of PyTorch arranges its result anew",
+            )
+        return self.programs.program(self.place), None if self.about["results"] == 1 else tuple, 0
+
+    def captured(self) -> tuple:
+        """No value outside of its parameters is part of it."""
+        return (), ()
+
+    def call_in_library(self, *tensors: Any) -> Any:
+        """A call on tensors that require a gradient: as plain ones."""
+        return self(*(tensor.detach() for tensor in tensors))
+
+
+class PackagedModel:
+    """A compiled model of a file; `weights` are its tensors by name."""
+
+    def __init__(self, package: Package):
+        header, self.shown = package.header, package.shown
+        _check_version(package)
+        self.__name__, self.inputs, self.results = (
+            header["name"],
+            header["inputs"],
+            header["results"],
+        )
+        size = header["code_bytes"]
+        programs = None
+        if header["programs"]:
+            programs = _core.ProgramPackage(package.shown, bytes(package.payload[:size]))
+        steps = [PackagedStep(programs, i, one) for i, one in enumerate(header["programs"])]
+        operators = []
+        for one in header["operators"]:
+            code = package.payload[size : size + one["bytes"]]
+            operators.append(PackagedFunction(Package("program", one, code, package.shown)))
+            size += one["bytes"]
+        constants = {n: _constant(value, steps, operators, package)
+                     for n, value in header["constants"].items()}  # fmt: skip
+        check(header["text"], constants)
+        self._run = function_of(header["text"], constants)
+        self._weights = list(_read_weights(header["weights"], package.payload[size:]))
+        self.weights = {one["name"]: self._weights[one["weight"]] for one in self.inputs
+                        if "weight" in one}  # fmt: skip
+        self._arguments = pytree.treespec_loads(header["arguments"])
+        self._form = pytree.treespec_loads(header["form"])
+        self._writes = [one.get("writes") for one in self.results]
+
+    @staticmethod
+    def from_package(package: Package) -> "PackagedModel":
+        package.check_kind(KIND)
+        with container.checked_header(package.shown):
+            return PackagedModel(package)
+
+    def __repr__(self) -> str:
+        bytes_ = sum(one.nbytes for one in self._weights)
+        return f"<pto packaged {self.__name__}: weights of {bytes_ / 1e6:.1f} MB>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = self._flat(args, kwargs)
+        sizes: dict[str, int] = {}
+        for about, value in zip(self._asked(), given, strict=True):
+            self._check(about, value, sizes)
+        left = iter(given)
+        values = [self._weights[one["weight"]] if "weight" in one else next(left)
+                  for one in self.inputs]  # fmt: skip
+        known = dict(zip([one["name"] for one in self.inputs], values, strict=True))
+        # Weights are the model's own: nobody else writes them.
+        before = _core.exchange_thread_weight_check("trusted")
+        try:
+            with torch.no_grad():
+                results = self._run([*map(_dense, values)])
+                for name, result in zip(self._writes, results, strict=True):
+                    if name is not None:
+                        known[name].copy_(result)
+        finally:
+            _core.exchange_thread_weight_check(before)
+        wanted = [r for name, r in zip(self._writes, results, strict=True) if name is None]
+        return pytree.tree_unflatten(wanted, self._form)
+
+    def _asked(self) -> list[dict[str, Any]]:
+        return [one for one in self.inputs if "weight" not in one]
+
+    def _flat(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments in the order of the export."""
+        names = self._arguments.child(1).context
+        if sorted(kwargs) == sorted(names):
+            kwargs = {name: kwargs[name] for name in names}
+        flat, form = pytree.tree_flatten((args, kwargs))
+        if form != self._arguments:
+            counts = self._arguments.child(0).num_children
+            raise InvalidType(
+                f"{self.shown}: the call has {len(args)} arguments by place and"
+                f" {', '.join(kwargs) or 'none'} by name",
+                f"the model was exported with {counts} by place and {', '.join(names) or 'none'} by"
+                " name, containers included",
+                "pass arguments as they were passed to torch.export.export()",
+            )
+        return flat
+
+    def _check(self, about: dict[str, Any], value: Any, sizes: dict[str, int]) -> None:
+        name = about["name"]
+        if "value" in about or "number" in about:
+            self._check_number(about, value, sizes)
+            return
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.is_sparse:
+            found = (
+                f"on {value.device}" if isinstance(value, torch.Tensor) else type(value).__name__
+            )
+            self._refuse(f"the input {name} is {found}", "it is a dense tensor on the CPU",
+                         "pass x.cpu()", InvalidType)  # fmt: skip
+        if str(value.dtype) != f"torch.{about['dtype']}" or value.ndim != len(about["shape"]):
+            self._refuse(f"the input {name} is {value.dtype} with {value.ndim} axes",
+                         f"it was exported as {about['dtype']} with {len(about['shape'])}",
+                         "pass such a tensor", InvalidType)  # fmt: skip
+        pairs = zip(value.shape, about["shape"], about["ranges"], strict=True)
+        for axis, (size, wanted, range_) in enumerate(pairs):
+            self._check_size(f"axis {axis} of the input {name}", size, wanted, range_, sizes)
+
+    def _check_number(self, about: dict[str, Any], value: Any, sizes: dict[str, int]) -> None:
+        name = about["name"]
+        if "number" in about and isinstance(value, int):
+            self._check_size(f"the input {name}", value, about["number"], about["range"], sizes)
+        elif (
+            "number" in about or value != about["value"] or type(value) is not type(about["value"])
+        ):
+            wanted = repr(about["value"]) if "value" in about else "an int"
+            self._refuse(f"the input {name} is {value!r:.40}", f"it was exported as {wanted}",
+                         "export the model for this value")  # fmt: skip
+
+    def _check_size(
+        self, which: str, size: int, wanted: int | str, range_: Sequence | None, sizes: dict
+    ) -> None:
+        if isinstance(wanted, str):
+            least, most = range_
+            if size < least or (most is not None and size > most):
+                limit = f"at least {least}" + (f" and at most {most}" if most is not None else "")
+                self._refuse(f"{which} has the size {size}", f"the model was exported for {limit}",
+                             "export it with another range of this size")  # fmt: skip
+            wanted = sizes.setdefault(wanted, size) if wanted.isidentifier() else size
+        if size != wanted:
+            self._refuse(f"{which} has the size {size}", f"it was exported for {wanted} here",
+                         "pass such a tensor, or export the size as free")  # fmt: skip
+
+    def _refuse(self, what: str, why: str, fix: str, kind: type = InvalidValue) -> None:
+        raise kind(f"{self.shown}: {what}", why, fix)
+
+
+def _check_version(package: Package) -> None:
+    here = torch.__version__.partition("+")[0]
+    if package.header["torch"] != here:
+        package.refuse(f"was packaged by PyTorch {package.header['torch']}",
+                       f"here is PyTorch {here}, whose operators may differ",
+                       "package the model again with this version")  # fmt: skip
+
+
+def _dense(value: Any) -> Any:
+    return value.contiguous() if isinstance(value, torch.Tensor) else value
+
+
+def _constant(
+    described: list[Any], steps: list[PackagedStep], operators: list[PackagedFunction],
+    package: Package,
+) -> Any:  # fmt: skip
+    """A constant of the function from what the header says of it. Raises what is wrong with it."""
+    kind, *given = described
+    if kind == "program":
+        return steps[given[0]]
+    if kind == "packaged":
+        return operators[given[0]]
+    if kind == "operator":
+        name, overload, is_direct = given
+        space, _, operator = name.partition("::")
+        packet = getattr(getattr(torch.ops, space), operator, None)
+        if packet is None:
+            package.refuse(f"calls the operator {name}", "it is not registered in this process",
+                           "import the library that defines it first")  # fmt: skip
+        found = getattr(packet, overload)
+        return found._op if is_direct else found
+    if kind == "of torch":
+        found = getattr(torch, given[0])
+        if not isinstance(found, torch.dtype | torch.layout | torch.memory_format):
+            raise ValueError(f"torch.{given[0]} is no type of elements and no layout")
+        return found
+    if kind == "device":
+        return torch.device(given[0])
+    if kind == "carrier":
+        return torch.zeros(1, dtype=torch.uint8)
+    return float(given[0]) if kind == "number" else given[0]
+
+
+def _read_weights(described: list[dict[str, Any]], payload: memoryview) -> Iterator[torch.Tensor]:
+    """The weights, each in memory of its own."""
+    at = 0
+    for one in described:
+        made = torch.empty_strided(one["shape"], one["strides"], dtype=getattr(torch, one["dtype"]))
+        size = made.numel() * made.element_size()
+        if at + size > len(payload):
+            raise ValueError("the payload has fewer weights than the header")
+        if size:
+            read = torch.frombuffer(bytearray(payload[at : at + size]), dtype=made.dtype)
+            made.copy_(read.view(one["shape"]))
+        at += size + -size % ALIGNMENT
+        yield made

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pto.torch.package() and pto.load(): exported models in files, in this process and in others."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from compile_cases import assert_same
+from torch import nn
+from torch.export import Dim, export
+
+import pto
+import pto.torch
+from pto import container
+from pto.adapters.torch.graph_function import check
+
+
+class Layer(nn.Module):
+    """Products, attention, a norm, an operator that only ATen has, a buffer that is written."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.joined, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm, self.tied = nn.LayerNorm(width), nn.Linear(width, width)
+        self.tied.weight = self.out.weight
+        self.register_buffer("calls", torch.zeros(2))
+
+    def forward(self, x, *, shift=None, times: int = 2):
+        self.calls.add_(1)
+        parts = self.joined(x).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(*parts.unbind(0))
+        y = self.norm(x + self.tied(self.out(seen.transpose(1, 2).flatten(2))))
+        y = y if shift is None else y + shift
+        return {"y": y * times, "first": torch.sort(y, -1)[0][..., 0]}, self.calls.sum()
+
+
+CHILD = """
+import sys, torch, pto
+model = pto.load(sys.argv[1])
+given, wanted = torch.load(sys.argv[2])
+found = model(given, shift=torch.ones(32), times=2)
+torch.testing.assert_close(found[0], wanted, rtol=0, atol=0)
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def layer():
+    torch.manual_seed(0)
+    return Layer().eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def packaged(layer, tmp_path_factory):
+    path = tmp_path_factory.mktemp("package") / "layer.pto"
+    free = {"x": {0: Dim("batch", max=64), 1: Dim("length")}, "shift": None, "times": None}
+    given = {"shift": torch.ones(32), "times": 2}
+    exported = export(layer, (torch.randn(2, 5, 32),), given, dynamic_shapes=free)
+    pto.torch.package(exported, path)
+    return path
+
+
+def test_a_loaded_model_computes_what_the_model_does_at_every_size(layer, packaged):
+    model = pto.load(packaged)
+    first = layer.calls.clone()
+    for n, size in enumerate([(2, 5), (7, 3), (64, 2)], 1):
+        x = torch.randn(*size, 32)
+        found, wanted = model(x, times=2, shift=torch.ones(32)), layer(x, shift=torch.ones(32))
+        assert_same(found[0]["y"], wanted[0]["y"], rtol=1e-4, atol=1e-5)
+        assert_same(found[0]["first"], wanted[0]["first"], rtol=1e-4, atol=1e-5)
+        assert float(found[1]) == 2 * n and torch.equal(layer.calls - first, torch.full((2,), n))
+    assert model.weights["tied.weight"] is model.weights["out.weight"]
+    assert torch.equal(model.weights["calls"], torch.full((2,), 3.0))
+    strided = torch.randn(3, 32, 4).transpose(1, 2)
+    found = model(strided, shift=torch.ones(32), times=2)[0]["y"]
+    assert_same(found, layer(strided, shift=torch.ones(32))[0]["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_another_process_needs_no_compiler(layer, packaged, tmp_path):
+    x = torch.randn(3, 4, 32)
+    model = pto.load(packaged)
+    torch.save((x, model(x, shift=torch.ones(32), times=2)[0]), tmp_path / "x.pt")
+    settings = {"PTO_CXX": "/no/compiler", "PTO_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(packaged), str(tmp_path / "x.pt")],
+        env=os.environ | settings, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def arguments(x=None, **more):
+    return (torch.randn(2, 5, 32) if x is None else x,), {
+        "shift": torch.ones(32), "times": 2} | more  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (arguments(torch.randn(2, 5, 31)), "axis 2 of the input x has the size 31.*for 32 here"),
+        (
+            arguments(torch.randn(1, 5, 32)),
+            "axis 0 of .* has the size 1.*at least 2 and at most 64",
+        ),
+        (arguments(torch.randn(65, 5, 32)), "axis 0 of .* has the size 65.*at most 64"),
+        (arguments(torch.randn(5, 32)), "x is torch.float32 with 2 axes.*float32 with 3"),
+        (arguments(torch.randn(2, 5, 32).double()), "x is torch.float64.*float32 with 3"),
+        (arguments(None, times=3), "times is 3.*exported as 2"),
+        (arguments(None, shift=3), "shift is int.*a dense tensor on the CPU"),
+        (((), {}), "0 arguments by place and none by name.*1 by place and shift, times"),
+        (arguments(None, other=1), "shift, times, other by name"),
+        (arguments([torch.ones(2)]), "containers included"),
+    ],
+)
+def test_a_call_that_the_model_was_not_exported_for_is_refused(packaged, given, text):
+    model = pto.load(packaged)
+    before = model.weights["calls"].clone()
+    with pytest.raises(pto.Error, match=f"(?s)layer.pto: .*{text}"):
+        model(*given[0], **given[1])
+    assert torch.equal(model.weights["calls"], before)
+
+
+def changed(path, to, **fields):
+    """The same package with other fields of its header."""
+    package = container.read(path)
+    header = {n: v for n, v in package.header.items() if n != "kind"} | fields
+    container.save(to, container.content_of("model", header, [bytes(package.payload)]))
+    return to
+
+
+def test_files_of_others_are_refused(packaged, tmp_path):
+    other = changed(packaged, tmp_path / "other.pto", torch="1.0.0")
+    with pytest.raises(pto.Error, match="(?s)packaged by PyTorch 1.0.0.*here is PyTorch 2"):
+        pto.load(other)
+    text = container.read(packaged).header["text"]
+    for wrong in (text.replace("args.clear()", "args.__class__"), "import os", text + "\nx = 1"):
+        with pytest.raises(pto.Error, match="header that save.. did not write"):
+            pto.load(changed(packaged, tmp_path / "wrong.pto", text=wrong))
+    for field in ("weights", "programs", "constants", "inputs", "form"):
+        with pytest.raises(pto.Error):
+            pto.load(changed(packaged, tmp_path / "wrong.pto", **{field: [7]}))
+    content = packaged.read_bytes()
+    (tmp_path / "short.pto").write_bytes(content[: len(content) // 2])
+    with pytest.raises(pto.Error, match="truncated or altered"):
+        pto.load(tmp_path / "short.pto")
+
+
+def test_what_cannot_be_packaged_says_why(tmp_path):
+    with pytest.raises(pto.Error, match="(?s)the model is .*Linear.*torch.export.export"):
+        pto.torch.package(nn.Linear(2, 2), tmp_path / "m.pto")
+    exported = export(nn.Linear(4, 2), (torch.randn(4, 3).t(),))
+    with pytest.raises(pto.Error, match=r"(?s)strides \(1, 3\).*contiguous"):
+        pto.torch.package(exported, tmp_path / "m.pto")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_options_of_the_backend_count(tmp_path):
+    exported = export(nn.Linear(64, 64).requires_grad_(False), (torch.randn(8, 64),))
+    pto.torch.package(exported, tmp_path / "m.pto", options={"precision": "bf16"})
+    assert "linear" not in json.dumps(container.read(tmp_path / "m.pto").header["text"])
+    with pytest.raises(pto.Error, match="no option 'presicion'"):
+        pto.torch.package(exported, tmp_path / "m.pto", options={"presicion": "bf16"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import os", "v0 = __import__('os')", "v0 = k0.__class__", "v0 = torch.load('x')", "k0 = v0",
+     "v0 = open('x')", "v0 = [x for x in args]", "v0 = lambda: 0", "while True: pass",
+     "v0 = (v1 := 2)", "v0 = f'{v1}'", "math.floor = k0", "v0 = k1(v0)", "global k0",
+     "v0 = args[0].__dict__", "v0 = math.log.__self__", "exec('')", "yield v0", "await v0"],
+)  # fmt: skip
+def test_only_texts_of_graphs_become_functions(line):
+    head = "def run(args):\n    v0, = args\n"
+    check(f"{head}    v1 = k0(v0, [1, 2.0], int(s0 + 1)); del v0\n    return [v1]\n", {"k0": 0})
+    with pytest.raises((ValueError, SyntaxError)):
+        check(f"{head}    {line}\n    return [v0]\n", {"k0": 0})
