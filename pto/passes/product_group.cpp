@@ -16,6 +16,12 @@ bool has_one_right(const Graph& graph, const Node& node) {
          graph[node.operands[0]].type.shape.size() >= 2;
 }
 
+// Says whether an operand is a constant tensor of f32, or one transposed.
+bool is_constant_matrix(const Graph& graph, Value v) {
+  while (graph[v].op == Opcode::transpose) v = graph[v].operands[0];
+  return graph[v].type.dtype == DType::F32 && find_hint(graph[v], "constant") != nullptr;
+}
+
 }  // namespace
 
 ProductGroup::ProductGroup(const Graph& graph, Value product) : graph_(graph), product_(product) {
@@ -29,6 +35,7 @@ ProductGroup::ProductGroup(const Graph& graph, Value product) : graph_(graph), p
   for (const int cut : {0, 1}) cuts_[cut] = !is_one(shape[static_cast<size_t>(axes_[cut])]);
   tiled_[product] = {{axes_[0], axes_[1]}};
   gather();
+  packs_right_ = is_constant_matrix(graph, node.operands[1]);
   pays_ = !members_.empty() && has_all_users(product) && !leaving().empty();
 }
 

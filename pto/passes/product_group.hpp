@@ -41,6 +41,8 @@ class ProductGroup {
   const std::vector<Member>& members() const { return members_; }
   bool has(Value v) const { return tiled_.count(v) != 0 || is_member(v); }
   const Tiled& tiled(Value v) const { return tiled_.at(v); }
+  // Says whether tiles read a packed copy of the right operand, and perhaps convert the left one.
+  bool packs_right() const { return packs_right_; }
   // Returns the values of the group that the rest of the graph needs.
   std::vector<Value> leaving() const;
 
@@ -55,7 +57,7 @@ class ProductGroup {
 
   const Graph& graph_;
   const Value product_;
-  bool pays_ = false;
+  bool pays_ = false, packs_right_ = false;
   bool cuts_[kCuts] = {false, false};
   int axes_[kCuts] = {0, 1};
   std::vector<Member> members_;

@@ -12,10 +12,13 @@ namespace pto {
 namespace {
 
 constexpr int64_t kRowsOfBlock = 12, kColsOfBlock = 64;  // tiles lie at whole blocks of its loops
-constexpr int64_t kMostRows = 960, kMostCols = 512;  // each packs little beside what it computes
+// Each tile packs little of the right operand beside what it computes. Where that is packed already
+// tiles are as wide as may be instead: each converts its rows of the left one to what engines take.
+constexpr int64_t kMostRows = 960, kMostCols = 512;
 constexpr int64_t kLeastWork = 32 << 10, kLongest = 4096;  // few rows read long parts of b's rows
-constexpr int64_t kLeastRows = 48;                         // of tiles of which there are many
+constexpr int64_t kLeastRows = 36;                         // of tiles of which there are many
 constexpr int64_t kElements = 256 << 10;                   // of a tile of whole rows
+constexpr int64_t kMostOfPacked = 2048;                    // columns of a tile that packs none
 constexpr int64_t kTilesWanted = 8;
 
 Dim quotient_up(const Dim& a, const Dim& b) { return floordiv(a + b - 1, b); }
@@ -52,31 +55,33 @@ class Tiling {
     size[0] = outer, count[0] = 1;
     size[1] = cols, count[1] = 1;
     if (group.cuts(0)) {
-      const Dim highest = wanted_.is_unit ? Dim(wanted_.rows)
-                          : group.cuts(1) ? Dim(kMostRows)
-                                          : highest_of_rows(rows, cols);
+      const Dim highest = wanted_.is_unit       ? Dim(wanted_.rows)
+                          : !group.cuts(1)      ? highest_of_rows(rows, cols)
+                          : group.packs_right() ? highest_of_rows(rows, min(cols, kMostOfPacked))
+                                                : Dim(kMostRows);
       const Dim parts = max(quotient_up(rows, max(highest, wanted_.rows)), 1);
       const Dim height = max(multiple(quotient_up(rows, parts), wanted_.rows), wanted_.rows);
       size[0] = define(is_one(inner) ? height : max(floordiv(height, max(inner, 1)), 1));
       count[0] = define(quotient_up(outer, size[0]));
     }
     if (!group.cuts(1)) return;
-    size[1] = define(wanted_.is_unit ? Dim(wanted_.cols) : width_of(rows, cols));
+    const int64_t most = group.packs_right() ? kMostOfPacked : kMostCols;
+    size[1] = define(wanted_.is_unit ? Dim(wanted_.cols) : width_of(rows, cols, most));
     count[1] = define(quotient_up(cols, size[1]));
   }
 
   Dim size[kCuts], count[kCuts];
 
  private:
-  // Rows that fit with all their columns, but enough tiles.
+  // Rows that fit with all their columns, but so many tiles that threads end at the same time.
   Dim highest_of_rows(const Dim& rows, const Dim& cols) const {
     const Dim fitting = floordiv(kElements, max(cols, 1) * kRowsOfBlock) * kRowsOfBlock;
-    const Dim eighth = multiple(quotient_up(rows, wanted_.tiles), kRowsOfBlock);
-    return max(min(min(fitting, kMostRows), max(eighth, kLeastRows)), kRowsOfBlock);
+    const Dim even = multiple(quotient_up(rows, 2 * wanted_.tiles), kRowsOfBlock);
+    return max(min(min(fitting, kMostRows), max(even, kLeastRows)), kRowsOfBlock);
   }
   // Whole units, so that there are enough tiles, each with enough work.
-  Dim width_of(const Dim& rows, const Dim& cols) const {
-    const int64_t unit = wanted_.cols, most = std::max(kMostCols / unit, int64_t{1}) * unit;
+  Dim width_of(const Dim& rows, const Dim& cols, int64_t widest) const {
+    const int64_t unit = wanted_.cols, most = std::max(widest / unit, int64_t{1}) * unit;
     const Dim beside = quotient_up(wanted_.tiles, max(count[0], 1));
     const Dim width = multiple(quotient_up(cols, beside), unit);
     const Dim least = multiple(floordiv(kLeastWork, max(rows, 1)), unit);

@@ -103,6 +103,27 @@ TEST(TileProducts, TilesAreWholeUnitsOfTheHint) {
   EXPECT_EQ(tiles(" !tiles_per_task=[3]"), "2");
 }
 
+TEST(TileProducts, ManyRowsByAPackedConstantAreCutByRowsAlone) {
+  const auto made = [](const char* rows, const std::string& hint, const std::string& precision) {
+    std::string text =
+        with_sizes(text_of(std::string(kBiased) + "  return %2\n"), {rows, "2", "700"});
+    const std::string weight = "%w: f32[2, 700]", product = "matmul(%x, %w)";
+    text.replace(text.find(weight), weight.size(), weight + hint);
+    text.replace(text.find(product), product.size(), product + precision);
+    return tile_products(fuse_regions(parse(text)));
+  };
+  const auto tiles = [&](const char* rows, const std::string& hint) {
+    const Graph after = made(rows, hint, "");
+    return pto::text(after[nodes_of(after, Opcode::loop).at(0)->operands[1]].attributes.size);
+  };
+  EXPECT_EQ(tiles("512", ""), "6");                 // columns
+  EXPECT_EQ(tiles("512", " !constant=[1]"), "15");  // rows
+  EXPECT_EQ(tiles("30", " !constant=[1]"), tiles("30", ""));
+  const Graph rounded = made("512", " !constant=[1]", " {precision=medium}");
+  const auto loops = nodes_of(rounded, Opcode::loop);
+  EXPECT_EQ(nodes_of(loops.at(0)->body(), Opcode::matmul).at(0)->attributes.name, "medium");
+}
+
 TEST(TileProducts, ATransposedResultIsWrittenAtItsTransposedTile) {
   check(text_of(std::string(kBiased) + "  %3 = transpose(%2) {axes=[1, 0]} : f32[COLS, ROWS]\n"
                                        "  %4 = exp(%3) : f32[COLS, ROWS]\n"
