@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pto.torch.package() and pto.load(): exported models in files, in this process and in others."""
 
-import json
 import os
 import subprocess
 import sys
@@ -156,10 +155,42 @@ def test_what_cannot_be_packaged_says_why(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+class Sizes(nn.Module):
+    """Sizes from data, and one that is an argument."""
+
+    def forward(self, x, n: int):
+        return torch.nonzero(x), x.sort()[1], x.new_full((3,), float("-inf")), x * n, None
+
+
+def test_sizes_from_data_numbers_and_none_are_among_the_results(tmp_path):
+    model, x = Sizes(), torch.tensor([1.0, 0, 2, 0])
+    pto.torch.package(export(model, (x, 3)), tmp_path / "m.pto")
+    loaded, other = pto.load(tmp_path / "m.pto"), torch.tensor([0.0, 0, 2, 5])
+    assert_same(loaded(other, 3)[:4], model(other, 3)[:4])
+    assert loaded(other, 3)[4] is None
+
+
+def test_an_input_that_the_model_writes_is_written(tmp_path):
+    class Adding(nn.Module):
+        def forward(self, x):
+            x.add_(1)
+            return x * 2
+
+    pto.torch.package(export(Adding(), (torch.ones(3),)), tmp_path / "m.pto")
+    loaded = pto.load(tmp_path / "m.pto")
+    for x in (torch.ones(3), torch.ones(6)[::2]):
+        assert_same(loaded(x), torch.full((3,), 4.0))
+        assert torch.equal(x, torch.full((3,), 2.0))
+
+
 def test_the_options_of_the_backend_count(tmp_path):
     exported = export(nn.Linear(64, 64).requires_grad_(False), (torch.randn(8, 64),))
-    pto.torch.package(exported, tmp_path / "m.pto", options={"precision": "bf16"})
-    assert "linear" not in json.dumps(container.read(tmp_path / "m.pto").header["text"])
+    x, path = torch.randn(8, 64), tmp_path / "m.pto"
+    pto.torch.package(exported, path, options={"precision": "bf16"}, targets="portable,avx2")
+    assert container.read(path).header["target"] == "portable,avx2"
+    assert_same(pto.load(path)(x), exported.module()(x), rtol=2e-2, atol=2e-2)
+    with pytest.raises(pto.Error, match="target 'sse9' is unknown"):
+        pto.torch.package(exported, path, targets="sse9")
     with pytest.raises(pto.Error, match="no option 'presicion'"):
         pto.torch.package(exported, tmp_path / "m.pto", options={"presicion": "bf16"})
 

@@ -10,8 +10,11 @@ model owns its weights; buffers that it writes change from call to call.
 Thread safety: any thread may call; calls that write buffers belong to one thread at a time.
 """
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 import pto.torch  # noqa: F401 makes torch.ops.pto
 import torch
@@ -24,6 +27,11 @@ from pto.language.package import PackagedFunction
 from torch.utils import _pytree as pytree
 
 KIND, ALIGNMENT = "model", 64
+_OF_OPERATOR = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "eq",
+                "ne", "lt", "le", "gt", "ge", "and_", "or_", "xor", "not_")  # fmt: skip
+NUMBER_FUNCTIONS = {name: getattr(operator, name) for name in _OF_OPERATOR} | {
+    name: getattr(torch, name) for name in dir(torch) if name.startswith("sym_")
+}
 
 
 def aligned(content: bytes) -> Iterable[bytes]:
@@ -217,13 +225,15 @@ def _constant(
         return operators[given[0]]
     if kind == "operator":
         name, overload, is_direct = given
-        space, _, operator = name.partition("::")
-        packet = getattr(getattr(torch.ops, space), operator, None)
+        space, _, short = name.partition("::")
+        packet = getattr(getattr(torch.ops, space), short, None)
         if packet is None:
             package.refuse(f"calls the operator {name}", "it is not registered in this process",
                            "import the library that defines it first")  # fmt: skip
         found = getattr(packet, overload)
         return found._op if is_direct else found
+    if kind == "of numbers":
+        return NUMBER_FUNCTIONS[given[0]]
     if kind == "of torch":
         found = getattr(torch, given[0])
         if not isinstance(found, torch.dtype | torch.layout | torch.memory_format):
@@ -240,12 +250,16 @@ def _read_weights(described: list[dict[str, Any]], payload: memoryview) -> Itera
     """The weights, each in memory of its own."""
     at = 0
     for one in described:
-        made = torch.empty_strided(one["shape"], one["strides"], dtype=getattr(torch, one["dtype"]))
-        size = made.numel() * made.element_size()
+        dense = torch.empty(one["shape"], dtype=getattr(torch, one["dtype"]))
+        size = dense.nbytes
         if at + size > len(payload):
             raise ValueError("the payload has fewer weights than the header")
         if size:
-            read = torch.frombuffer(bytearray(payload[at : at + size]), dtype=made.dtype)
-            made.copy_(read.view(one["shape"]))
+            read = np.frombuffer(payload[at : at + size], np.uint8)
+            dense.flatten().view(torch.uint8).numpy()[:] = read
+        made = dense
+        if list(dense.stride()) != one["strides"]:
+            made = torch.empty_strided(one["shape"], one["strides"], dtype=dense.dtype)
+            made.copy_(dense)
         at += size + -size % ALIGNMENT
         yield made

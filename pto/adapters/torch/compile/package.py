@@ -23,11 +23,10 @@ from pto.adapters.torch.compile.options import checked
 from pto.adapters.torch.compile.rows import operator_of
 from pto.adapters.torch.compile.sizes import expression, text_of
 from pto.adapters.torch.graph_function import function_of
-from pto.adapters.torch.packaged_model import KIND, aligned
-from pto.config import config
+from pto.adapters.torch.packaged_model import KIND, NUMBER_FUNCTIONS, aligned
 from pto.errors import InvalidType, InvalidValue
 from pto.graphs.program import GroupProgram
-from pto.language.library import compiled_callable
+from pto.language.library import compiled_callable, targets_of
 from pto.language.location import describe
 from pto.language.op import Operator
 from pto.language.package import call_text, described
@@ -44,12 +43,12 @@ _WRITTEN = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 def package(
     exported: ExportedProgram, path: str | os.PathLike, *,
-    options: dict[str, Any] | None = None, targets: Sequence[str] | None = None,
+    options: dict[str, Any] | None = None, targets: str | Sequence[str] = "",
 ) -> None:  # fmt: skip
     """Compiles a captured model and writes it to a file, which pto.load() reads.
 
-    `options` are those of torch.compile(model, backend="pto"). `targets` are the instructions that
-    the code may use, several for several kinds of CPU; None: those of pto.config.target. Raises
+    `options` are those of torch.compile(model, backend="pto"). `targets` names CPUs as in
+    pto.package(), "portable,avx2"; "" is pto.config.target. Raises
     InvalidType for what torch.export did not capture, InvalidValue for what no file can hold.
     """
     if not isinstance(exported, ExportedProgram):
@@ -59,42 +58,36 @@ def package(
             "pass torch.export.export(model, args)",
         )
     path = container.path_of(path, "package")
-    chosen = (config.target,) if targets is None else tuple(targets)
+    chosen = targets_of(targets)
     captured = exported.run_decompositions(decompositions())
     _drop_checks_of_types(captured.graph_module)
     inputs, weights, constants = _inputs_of(captured)
     made = CompiledGraph("inference", checked(options, None), captured.graph_module, constants)
     programs = [step.program for step in made.steps if step.program is not None]
     programs = list(dict.fromkeys(programs))
-    examples = _calls_of_operators(made, exported, inputs, weights)
+    codes = [_sealed(one, place, target) for place, one in enumerate(programs) for target in chosen]
+    examples = _calls_of_operators(made, exported, inputs, list(weights.values()))
     operators = [compiled_callable(one, calls, chosen) for one, calls in examples.items()]
+    pieces = [code for _, code in codes]
     header = {
         "torch": torch.__version__.partition("+")[0],
-        "name": _name_of(captured),
+        "name": "model",
+        "target": ",".join(dict.fromkeys(built for built, _ in codes)),
         "text": made.replay.source,
-        "constants": {n: _described(made.replay.overloads.get(n, value), n in
-                                    made.replay.overloads, programs, [*examples])
-                      for n, value in _used(made)},
+        "constants": {name: _described(name, made, programs, [*examples])
+                      for name, _ in _used(made)},
         "operators": [{**about, "bytes": sum(map(len, code))} for about, code in operators],
-        "programs": [{"name": one.graph.name, "results": one.results,
-                      "strides": [about.strides for about in one.recipe.parameters],
-                      "constants": [about.is_constant for about in one.recipe.parameters]}
-                     for one in programs],
+        "programs": [_about_program(one) for one in programs],
+        "code_bytes": sum(map(len, pieces)),
         "inputs": inputs,
+        "weights": [_about_weight(name, one) for name, one in weights.items()],
         "results": _results_of(captured),
         "arguments": pytree.treespec_dumps(captured.call_spec.in_spec),
         "form": pytree.treespec_dumps(captured.call_spec.out_spec),
     }  # fmt: skip
-    codes = [_sealed(one, place, target) for place, one in enumerate(programs) for target in chosen]
-    header["code_bytes"] = sum(map(len, codes))
-    header["weights"] = [_about_weight(one) for one in weights]
-    pieces = [piece for one in weights for piece in aligned(_bytes_of(one))]
-    container.save(
-        path,
-        container.content_of(
-            KIND, header, [*codes, *(code for _, one in operators for code in one), *pieces]
-        ),
-    )
+    pieces += [code for _, codes_of in operators for code in codes_of]
+    pieces += [piece for one in weights.values() for piece in aligned(_bytes_of(one))]
+    container.save(path, container.content_of(KIND, header, pieces))
 
 
 def _drop_checks_of_types(module: fx.GraphModule) -> None:
@@ -104,22 +97,24 @@ def _drop_checks_of_types(module: fx.GraphModule) -> None:
             module.graph.erase_node(node)
 
 
-def _inputs_of(captured: ExportedProgram) -> tuple[list[dict], list[torch.Tensor], set[fx.Node]]:
-    """The header's record of each input of the graph, the weights once each, and the nodes of
-    constant ones."""
+def _inputs_of(
+    captured: ExportedProgram,
+) -> tuple[list[dict], dict[str, torch.Tensor], set[fx.Node]]:
+    """The header's record of each input of the graph, the weights once each by their first name,
+    and the nodes of constant ones."""
     nodes = [node for node in captured.graph.nodes if node.op == "placeholder"]
     written = {spec.target for spec in captured.graph_signature.output_specs
                if spec.kind in _WRITTEN}  # fmt: skip
-    inputs, weights, constants = [], {}, set()
+    inputs, weights, places, constants = [], {}, {}, set()
     for node, spec in zip(nodes, captured.graph_signature.input_specs, strict=True):
         if spec.kind in _WEIGHTS:
             tensor = captured.state_dict.get(spec.target, captured.constants.get(spec.target))
             own = spec.target if spec.target in written else ""
             key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.dtype,
                    tensor.shape, tensor.stride(), own)  # fmt: skip
-            place = list(weights).index(key) if key in weights else len(weights)
-            weights.setdefault(key, tensor.detach())
-            inputs.append({"weight": place, "name": spec.target})
+            if key not in places:
+                places[key], weights[spec.target] = len(weights), tensor.detach()
+            inputs.append({"weight": places[key], "name": spec.target})
             if spec.target not in written:
                 constants.add(node)
         elif spec.kind is InputKind.USER_INPUT:
@@ -130,7 +125,7 @@ def _inputs_of(captured: ExportedProgram) -> tuple[list[dict], list[torch.Tensor
                 "a package has tensors and numbers as inputs",
                 "take objects and tokens out of the model",
             )
-    return inputs, list(weights.values()), constants
+    return inputs, weights, constants
 
 
 def _user_input(node: fx.Node, captured: ExportedProgram) -> dict[str, Any]:
@@ -167,9 +162,9 @@ def _results_of(captured: ExportedProgram) -> list[dict[str, Any]]:
     found = []
     for spec in captured.graph_signature.output_specs:
         if spec.kind in _WRITTEN:
-            found.append({"writes": spec.target})
+            found.append({"name": spec.target, "writes": spec.target})
         elif spec.kind is OutputKind.USER_OUTPUT:
-            found.append({})
+            found.append({"name": str(getattr(spec.arg, "name", None) or "a constant")})
         else:
             raise InvalidValue(
                 f"package: a result is of the kind {spec.kind.name}",
@@ -231,19 +226,25 @@ def _operator(overload: Any, is_direct: bool) -> list[Any]:
 
 
 def _described(
-    value: Any, is_direct: bool, programs: list[GroupProgram], operators: list[Operator]
+    name: str, made: CompiledGraph, programs: list[GroupProgram], operators: list[Operator]
 ) -> list[Any]:
-    """A constant as JSON; packaged_model.py reads it. `is_direct`: an overload's call below."""
+    """A constant of the function as JSON; packaged_model.py reads it."""
+    if name in made.replay.overloads:
+        return _operator(made.replay.overloads[name], True)
+    value = made.replay.space[name]
     if (operator := _ours(value)) in operators:
         return ["packaged", operators.index(operator)]
     if isinstance(value, GroupProgram):
         return ["program", programs.index(value)]
     if isinstance(value, torch._ops.OpOverload):
-        return _operator(value, is_direct)
+        return _operator(value, False)
     if isinstance(value, torch._ops.OpOverloadPacket):
         return _operator(value.default, False)
     if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
         return ["of torch", str(value).removeprefix("torch.")]
+    function = getattr(value, "__name__", "")
+    if NUMBER_FUNCTIONS.get(function) is value:
+        return ["of numbers", function]
     if isinstance(value, torch.device):
         return ["device", str(value)]
     if isinstance(value, float):
@@ -256,22 +257,25 @@ def _described(
     )  # fmt: skip
 
 
-def _sealed(program: GroupProgram, place: int, target: str) -> bytes:
+def _sealed(program: GroupProgram, place: int, target: str) -> tuple[str, bytes]:
+    """The target and the code."""
     strides = [about.strides for about in program.recipe.parameters]
-    return _core.seal(program.graph, strides, [], target, f"{place} {program.graph.name}", [])[1]
+    return _core.seal(program.graph, strides, [], target, f"{place} {program.graph.name}", [])
 
 
-def _about_weight(weight: torch.Tensor) -> dict[str, Any]:
-    return {"dtype": str(weight.dtype).removeprefix("torch."), "shape": list(weight.shape),
-            "strides": list(weight.stride())}  # fmt: skip
+def _about_program(program: GroupProgram) -> dict[str, Any]:
+    parameters = program.recipe.parameters
+    return {"name": program.graph.name, "results": program.results,
+            "strides": [about.strides for about in parameters],
+            "constants": [about.is_constant for about in parameters]}  # fmt: skip
+
+
+def _about_weight(name: str, weight: torch.Tensor) -> dict[str, Any]:
+    return {"name": name, "dtype": str(weight.dtype).removeprefix("torch."),
+            "shape": list(weight.shape), "strides": list(weight.stride())}  # fmt: skip
 
 
 def _bytes_of(weight: torch.Tensor) -> bytes:
     """The elements of a weight, row-major."""
     flat = weight.contiguous().flatten()
     return bytes(flat.view(torch.uint8).numpy()) if math.prod(weight.shape) else b""
-
-
-def _name_of(captured: ExportedProgram) -> str:
-    root = getattr(captured, "module_call_graph", None)
-    return str(getattr(root[0], "fqn", "") or "model") if root else "model"
