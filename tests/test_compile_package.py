@@ -170,6 +170,40 @@ def test_sizes_from_data_numbers_and_none_are_among_the_results(tmp_path):
     assert loaded(other, 3)[4] is None
 
 
+class Pair(nn.Module):
+    def forward(self, x, y):
+        return x.repeat(2, 1) + y, (x + 1).sum(0)
+
+
+def test_sizes_that_follow_from_others_are_checked(tmp_path):
+    batch = Dim("batch", max=100)
+    free = {"x": {0: batch}, "y": {0: 2 * batch}}
+    given = (torch.randn(3, 4), torch.randn(6, 4))
+    pto.torch.package(export(Pair(), given, dynamic_shapes=free), tmp_path / "m.pto")
+    loaded = pto.load(tmp_path / "m.pto")
+    x, y = torch.randn(5, 4), torch.randn(10, 4)
+    assert_same(loaded(x, y), Pair()(x, y), rtol=1e-5, atol=1e-6)
+    with pytest.raises(pto.Error, match=r"(?s)y has the sizes \[9, 4\].*make them \[10, 4\]"):
+        loaded(x, y[:9])
+    with pytest.raises(pto.Error, match="(?s)input x requires a gradient.*x.detach"):
+        loaded(x.requires_grad_(), y)
+    with torch.no_grad():
+        assert_same(loaded(x, y), Pair()(x, y), rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_that_inputs_share_are_checked(tmp_path):
+    class Sum(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    batch = Dim("batch")
+    given = (torch.randn(3, 4), torch.randn(3, 4))
+    exported = export(Sum(), given, dynamic_shapes={"x": {0: batch}, "y": {0: batch}})
+    pto.torch.package(exported, tmp_path / "m.pto")
+    with pytest.raises(pto.Error, match="(?s)axis 0 of the input y has the size 6.*for 5 here"):
+        pto.load(tmp_path / "m.pto")(torch.randn(5, 4), torch.randn(6, 4))
+
+
 def test_an_input_that_the_model_writes_is_written(tmp_path):
     class Adding(nn.Module):
         def forward(self, x):

@@ -11,7 +11,7 @@ Thread safety: any thread may call; calls that write buffers belong to one threa
 """
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,11 +75,7 @@ class PackagedModel:
     def __init__(self, package: Package):
         header, self.shown = package.header, package.shown
         _check_version(package)
-        self.__name__, self.inputs, self.results = (
-            header["name"],
-            header["inputs"],
-            header["results"],
-        )
+        self.__name__, self.inputs = header["name"], header["inputs"]
         size = header["code_bytes"]
         programs = None
         if header["programs"]:
@@ -99,7 +95,9 @@ class PackagedModel:
                         if "weight" in one}  # fmt: skip
         self._arguments = pytree.treespec_loads(header["arguments"])
         self._form = pytree.treespec_loads(header["form"])
-        self._writes = [one.get("writes") for one in self.results]
+        self._writes = [one.get("writes") for one in header["results"]]
+        self._asked = [one for one in self.inputs if "weight" not in one]
+        self._symbols, self._sizes_of = _free_sizes(self._asked)
 
     @staticmethod
     def from_package(package: Package) -> "PackagedModel":
@@ -114,8 +112,9 @@ class PackagedModel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = self._flat(args, kwargs)
         sizes: dict[str, int] = {}
-        for about, value in zip(self._asked(), given, strict=True):
+        for about, value in zip(self._asked, given, strict=True):
             self._check(about, value, sizes)
+        self._check_derived(given, sizes)
         left = iter(given)
         values = [self._weights[one["weight"]] if "weight" in one else next(left)
                   for one in self.inputs]  # fmt: skip
@@ -132,9 +131,6 @@ class PackagedModel:
             _core.exchange_thread_weight_check(before)
         wanted = [r for name, r in zip(self._writes, results, strict=True) if name is None]
         return pytree.tree_unflatten(wanted, self._form)
-
-    def _asked(self) -> list[dict[str, Any]]:
-        return [one for one in self.inputs if "weight" not in one]
 
     def _flat(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of the arguments in the order of the export."""
@@ -158,12 +154,15 @@ class PackagedModel:
         if "value" in about or "number" in about:
             self._check_number(about, value, sizes)
             return
-        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.is_sparse:
-            found = (
-                f"on {value.device}" if isinstance(value, torch.Tensor) else type(value).__name__
-            )
+        is_tensor = isinstance(value, torch.Tensor)
+        if not is_tensor or value.device.type != "cpu" or value.layout is not torch.strided:
+            found = f"{value.layout} on {value.device}" if is_tensor else type(value).__name__
             self._refuse(f"the input {name} is {found}", "it is a dense tensor on the CPU",
                          "pass x.cpu()", InvalidType)  # fmt: skip
+        if value.requires_grad and torch.is_grad_enabled():
+            self._refuse(f"the input {name} requires a gradient",
+                         "a package has the code of the model, and none of its gradient",
+                         "pass x.detach(), or call it under torch.no_grad()")  # fmt: skip
         if str(value.dtype) != f"torch.{about['dtype']}" or value.ndim != len(about["shape"]):
             self._refuse(f"the input {name} is {value.dtype} with {value.ndim} axes",
                          f"it was exported as {about['dtype']} with {len(about['shape'])}",
@@ -176,9 +175,7 @@ class PackagedModel:
         name = about["name"]
         if "number" in about and isinstance(value, int):
             self._check_size(f"the input {name}", value, about["number"], about["range"], sizes)
-        elif (
-            "number" in about or value != about["value"] or type(value) is not type(about["value"])
-        ):
+        elif "number" in about or (type(value), value) != (type(about["value"]), about["value"]):
             wanted = repr(about["value"]) if "value" in about else "an int"
             self._refuse(f"the input {name} is {value!r:.40}", f"it was exported as {wanted}",
                          "export the model for this value")  # fmt: skip
@@ -197,6 +194,16 @@ class PackagedModel:
             self._refuse(f"{which} has the size {size}", f"it was exported for {wanted} here",
                          "pass such a tensor, or export the size as free")  # fmt: skip
 
+    def _check_derived(self, given: list[Any], sizes: dict[str, int]) -> None:
+        """Compares sizes that the export expressed by others."""
+        wanted = self._sizes_of([sizes[name] for name in self._symbols])
+        for about, value, expected in zip(self._asked, given, wanted, strict=True):
+            if isinstance(value, torch.Tensor) and list(value.shape) != expected:
+                shown = ", ".join(map(str, about["shape"]))
+                self._refuse(f"the input {about['name']} has the sizes {list(value.shape)}",
+                             f"those of the others make them {expected}: {shown}",
+                             "pass tensors whose sizes go together")  # fmt: skip
+
     def _refuse(self, what: str, why: str, fix: str, kind: type = InvalidValue) -> None:
         raise kind(f"{self.shown}: {what}", why, fix)
 
@@ -207,6 +214,18 @@ def _check_version(package: Package) -> None:
         package.refuse(f"was packaged by PyTorch {package.header['torch']}",
                        f"here is PyTorch {here}, whose operators may differ",
                        "package the model again with this version")  # fmt: skip
+
+
+def _free_sizes(asked: list[dict[str, Any]]) -> tuple[list[str], Callable[[list[int]], list]]:
+    """The symbols among the sizes of inputs, and a function of these: the sizes of each input."""
+    every = [size for one in asked for size in [*one.get("shape", ()), one.get("number", 0)]]
+    symbols = sorted({size for size in every if isinstance(size, str) and size.isidentifier()})
+    shapes = ", ".join(f"[{', '.join(map(str, one.get('shape', ())))}]" for one in asked)
+    bound = "".join(f"{name}, " for name in symbols)
+    head = f"    {bound}= args\n" if symbols else ""
+    text = f"def run(args):\n{head}    return [{shapes}]\n"
+    check(text, {})
+    return symbols, function_of(text, {})
 
 
 def _dense(value: Any) -> Any:

@@ -132,7 +132,7 @@ def _user_input(node: fx.Node, captured: ExportedProgram) -> dict[str, Any]:
     value = node.meta["val"]
     if not isinstance(value, torch.Tensor):
         if isinstance(value, torch.SymInt):
-            return {"name": node.name, "number": text_of(expression(value)),
+            return {"name": node.name, "number": _shown(expression(value)),
                     "range": _range(expression(value), captured)}  # fmt: skip
         return {"name": node.name, "value": value}
     if not value.is_contiguous() or value.device.type != "cpu":
@@ -143,9 +143,15 @@ def _user_input(node: fx.Node, captured: ExportedProgram) -> dict[str, Any]:
         )
     shape = [expression(size) for size in value.shape]
     ranges = [None if isinstance(size, int) else _range(size, captured) for size in shape]
-    shown = [size if isinstance(size, int) else text_of(size) for size in shape]
     dtype = str(value.dtype).removeprefix("torch.")
-    return {"name": node.name, "dtype": dtype, "shape": shown, "ranges": ranges}
+    return {"name": node.name, "dtype": dtype, "shape": [*map(_shown, shape)], "ranges": ranges}
+
+
+def _shown(size: Any) -> int | str:
+    """A size as a number, the name of a symbol, or an expression of symbols."""
+    if isinstance(size, int):
+        return size
+    return str(size) if size.is_Symbol else text_of(size)
 
 
 def _range(size: Any, captured: ExportedProgram) -> list[int | None]:
