@@ -94,7 +94,7 @@ def test_a_product_asks_for_what_the_next_iteration_reads_and_for_nothing_else()
     look_up(q, pages, table, counts, out := np.zeros((3, 5, 24), F32))
     np.testing.assert_allclose(out, want, rtol=1e-3, atol=1e-4)
     text = look_up.explain(q, pages, table, counts, out)
-    assert "&c, &a, &b, nullptr, nullptr, &soon," in text and "runs_of(" in text
+    assert "&c, &a, &b, 0, nullptr, nullptr, &soon," in text and "runs_of(" in text
     assert "nullptr, frame" not in text
     table[2, 1] = -5
     with pytest.raises(pto.Error, match=r"offset -5 and size 1 of 6"):

@@ -70,7 +70,7 @@ def matmul(
 def _check_precision(precision: str | None, a: Tensor) -> None:
     if precision is None:
         return
-    if precision not in PRECISIONS:
+    if not isinstance(precision, str) or precision not in PRECISIONS:
         fail(f"matmul: the precision is {describe(precision)}",
              f"it is one of {', '.join(map(repr, PRECISIONS))}, or None: as "
              "pto.config.matmul_precision says", "pass one of these")  # fmt: skip

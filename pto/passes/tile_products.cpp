@@ -28,6 +28,7 @@ Dim multiple(const Dim& size, int64_t of) { return quotient_up(size, of) * of; }
 struct Wanted {
   explicit Wanted(const Node& product)
       : tiles(std::max(kTilesWanted, last(product, "workers", 0))),
+        row_tiles(std::max(2 * kTilesWanted, tiles)),
         rows(last(product, "cube_m", kRowsOfBlock)),
         cols(last(product, "cube_n", kColsOfBlock)),
         is_unit(find_hint(product, "cube_m") && last(product, "tiles_per_task", 0) > 0) {}
@@ -38,6 +39,7 @@ struct Wanted {
   }
 
   int64_t tiles;       // one for each worker that the user asks for, and some on any machine
+  int64_t row_tiles;   // where rows alone are cut: so many that threads end at the same time
   int64_t rows, cols;  // of a unit: a tile consists of whole ones
   bool is_unit;        // a tile is one unit, since the user says how many tiles are a task
 };
@@ -73,10 +75,10 @@ class Tiling {
   Dim size[kCuts], count[kCuts];
 
  private:
-  // Rows that fit with all their columns, but so many tiles that threads end at the same time.
+  // Rows that fit with all their columns, but enough tiles.
   Dim highest_of_rows(const Dim& rows, const Dim& cols) const {
     const Dim fitting = floordiv(kElements, max(cols, 1) * kRowsOfBlock) * kRowsOfBlock;
-    const Dim even = multiple(quotient_up(rows, 2 * wanted_.tiles), kRowsOfBlock);
+    const Dim even = multiple(quotient_up(rows, wanted_.row_tiles), kRowsOfBlock);
     return max(min(min(fitting, kMostRows), max(even, kLeastRows)), kRowsOfBlock);
   }
   // Whole units, so that there are enough tiles, each with enough work.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // PackedRight: where a packed copy (abi/packed_right.h) has what a product reads as b.
 //
-//     const PackedRight right(packed, a, b);           // packed may be null
-//     const auto found = right.at(data, 500);          // the first element of 500 columns of b
-//     if (found.cols > 0) right.set(&job, found);      // a job of the first so many of them
+//     const PackedRight right(packed, a, b, job.precision);   // packed may be null
+//     const auto found = right.at(data, 500);      // the first element of 500 columns of b
+//     if (found.cols > 0) right.set(&job, found);  // a job of the first so many of them
 //
 // Thread safety: immutable.
 #pragma once

@@ -28,7 +28,8 @@ from torch import fx
 
 INPUTS_MAX = TENSORS_MAX - 4  # sizes may come as tensors, too
 NODES_MAX = 160
-PROGRAM, ATTENTION, OPERATOR, ATEN = "program", "attention", "operator", "ATen"
+PROGRAM, ATTENTION, OPERATOR, WRITE, ATEN = "program", "attention", "operator", "write", "ATen"
+_WRITES = (torch.ops.aten.copy_.default, torch.ops.aten.index_put_.default)  # into inputs
 
 
 @dataclass
@@ -128,6 +129,8 @@ class Planner:
         return self._programs(nodes)
 
     def _apart(self, node: fx.Node) -> tuple[str, str]:
+        if node.target in _WRITES:
+            return WRITE, ""
         row = self.of.row(node)
         if row is not None and row.kind is Kind.ATTENTION:
             reason = refused_attention(node, self.of)
