@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile(backend="pto") of models that write into their inputs and buffers."""
 
+import operator
+
 import pytest
 import torch
 from compile_cases import assert_same
-from torch import nn
+from torch import fx, nn
 
 import pto.torch  # noqa: F401
 from pto.adapters.torch.compile.compiled import graphs
+from pto.adapters.torch.compile.mutations import write_in_place
+from pto.adapters.torch.compile.plan import name_of
 
 PUT = "aten.index_put_.default"
 
@@ -109,6 +113,12 @@ def test_few_elements_are_written_in_place(function):
     assert_same(ours_alone(*given), wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_a_slice_is_written_in_place():
+    torch.compile(a_part, backend="pto")(*arguments(a_part))
+    names = [name_of(node) for step in graphs()[-1].steps for node in step.nodes]
+    assert "copy_" in names and "slice_scatter" not in names
+
+
 def test_a_write_that_reads_what_it_overwrites_goes_through_a_copy():
     def move(x):
         x[1:] = x[:-1]
@@ -118,6 +128,55 @@ def test_a_write_that_reads_what_it_overwrites_goes_through_a_copy():
     found = torch.compile(move, backend="pto")(x)
     wanted = torch.tensor([0.0, 0, 1, 2, 3, 4])
     assert torch.equal(x, wanted) and torch.equal(found, wanted + 1)
+
+
+def read_later(view):
+    """A graph that writes into its input, and afterwards reads a view of the old elements."""
+    aten, graph = torch.ops.aten, fx.Graph()
+    cache, at, x = (graph.placeholder(name) for name in ("cache", "at", "x"))
+    old = view(graph, aten, cache)
+    made = graph.call_function(aten.index_put.default, (cache, [at], x))
+    graph.call_function(aten.copy_.default, (cache, made))
+    graph.output((graph.call_function(aten.exp.default, (old,)),))
+    return graph
+
+
+VIEWS = {
+    "plain": lambda graph, aten, x: x,
+    "slice": lambda graph, aten, x: graph.call_function(aten.slice.Tensor, (x, 0, 1)),
+    "part": lambda graph, aten, x: graph.call_function(
+        operator.getitem, (graph.call_function(aten.split.Tensor, (x, 2)), 0)),
+    "unsafe": lambda graph, aten, x: graph.call_function(aten._unsafe_view.default, (x, [-1])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_elements_that_are_read_later_are_not_overwritten(view):
+    graph = read_later(view)
+    write_in_place(graph)
+    assert PUT not in [str(node.target) for node in graph.nodes]
+
+
+def test_a_write_whose_source_is_part_of_what_it_overwrites_is_no_write_in_place():
+    aten, graph = torch.ops.aten, fx.Graph()
+    cache = graph.placeholder("cache")
+    source = graph.call_function(aten.slice.Tensor, (cache, 0, 0, 3))
+    made = graph.call_function(aten.slice_scatter.default, (cache, source, 0, 1, 4))
+    graph.call_function(aten.copy_.default, (cache, made))
+    graph.output(())
+    write_in_place(graph)
+    assert made in graph.nodes
+
+
+def test_sums_at_positions_stay_a_step_of_aten():
+    def adding(cache, at, x):
+        cache.index_put_((torch.tensor([1, 1]),), x, accumulate=True)
+        return cache + 1
+
+    given = torch.zeros(4, 2), None, torch.ones(2)
+    found = torch.compile(adding, backend="pto")(*given)
+    assert torch.equal(found, given[0] + 1) and torch.equal(given[0][1], torch.full((2,), 2.0))
+    assert PUT not in [str(step.node.target) for step in graphs()[-1].steps]
 
 
 class Cached(nn.Module):

@@ -9,6 +9,8 @@ any more, the row is written into the cache itself. Thread safety: a graph belon
 """
 
 import torch
+from pto.adapters.torch.compile.rows import TABLE, Kind
+from pto.adapters.torch.compile.translate import is_part, overload_of
 from torch import fx
 
 aten = torch.ops.aten
@@ -45,7 +47,7 @@ def _writes(copy: fx.Node, place: dict[fx.Node, int]) -> list[fx.Node]:
         return []
     writes: list[fx.Node] = []
     while made is not written:
-        if not isinstance(made, fx.Node) or made.target not in _PUTS:
+        if not isinstance(made, fx.Node) or made.target not in _PUTS or _adds(made):
             return []
         writes.append(made)
         made = made.args[0]
@@ -58,10 +60,22 @@ def _writes(copy: fx.Node, place: dict[fx.Node, int]) -> list[fx.Node]:
     return writes
 
 
+def _adds(write: fx.Node) -> bool:
+    """Says whether a write adds to what lies at its positions."""
+    if write.target is aten.slice_scatter.default:
+        return False
+    return bool(write.kwargs.get("accumulate", write.args[3:] and write.args[3]))
+
+
 def _is_view(node: fx.Node) -> bool:
+    """Says whether a node may share elements with its first argument when they are read."""
+    if is_part(node):
+        return True
     if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
         return False
-    return any(value.alias_info is not None for value in node.target._schema.returns)
+    row = TABLE.get(overload_of(node))
+    is_lazy = row is not None and row.kind is Kind.VIEW
+    return is_lazy or any(value.alias_info is not None for value in node.target._schema.returns)
 
 
 def _root(node: fx.Node) -> fx.Node:

@@ -48,8 +48,8 @@ def package(
     """Compiles a captured model and writes it to a file, which pto.load() reads.
 
     `options` are those of torch.compile(model, backend="pto"). `targets` names CPUs as in
-    pto.package(), "portable,avx2"; "" is pto.config.target. Raises
-    InvalidType for what torch.export did not capture, InvalidValue for what no file can hold.
+    pto.package(), "portable,avx2"; "" is pto.config.target. Raises InvalidType for what
+    torch.export did not capture, InvalidValue for what no file can hold.
     """
     if not isinstance(exported, ExportedProgram):
         raise InvalidType(
