@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 880,
-    "adapters": 17360,
+    "adapters": 17370,
     "aten": 3530,
     "base": 1590,
     "bench": 1224,
