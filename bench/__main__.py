@@ -15,11 +15,13 @@ import sys
 import torch
 
 from bench import (
+    architectures,
     aten,
     aten_calls,
     aten_model,
     busy_core,
     calls,
+    compile_first,
     compile_time,
     demo,
     demos,
@@ -66,7 +68,9 @@ PROGRAMS = {
     "enqueue_npu": frameworks_npu.enqueue_npu,
     "mindspore": frameworks_mindspore.run,
     "compile_time": compile_time.run,
-    "compile_first": compile_models.first_calls,
+    "compile_architectures": architectures.run,
+    "compile_first": compile_first.of_minilm,
+    "compile_first_architectures": compile_first.of_architectures,
     "compile_tiny": compile_models.tiny_calls,
     "demo": demo.run,
     "demos": demos.run,

