@@ -479,6 +479,9 @@ class Callable:
 def set_torch_weight_owner(function: int) -> None:
     """Tells the owner of a tensor's memory: see bindings/weight_owners.hpp."""
 
+def set_torch_reader(function: int) -> None:
+    """Reads tensors of PyTorch: see bindings/argument.hpp."""
+
 def interprets_calls() -> bool: ...
 def set_interprets_calls(yes: bool) -> None:
     """Lets calls of jitted functions go to call_interpreted()."""

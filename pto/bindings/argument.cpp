@@ -12,6 +12,8 @@
 namespace pto::bindings {
 namespace {
 
+TorchReader torch_reader = nullptr;
+
 PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
 const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
@@ -71,6 +73,8 @@ bool is_true(PyObject* object, PyObject* name) {
 
 }  // namespace
 
+void set_torch_reader(TorchReader reader) { torch_reader = reader; }
+
 ArgumentReader::~ArgumentReader() {
   for (int i = 0; i < buffer_count_; ++i) PyBuffer_Release(&buffers_[i]);
   for (int i = 0; i < kept_count_; ++i) Py_DECREF(kept_[i]);
@@ -117,8 +121,9 @@ void ArgumentReader::read(PyObject* object, PyObject* name, TypeRecord record, b
   } else if (!same_library(record)) {
     refuse(name, object, "mixed libraries", Py_TYPE(first_)->tp_name);
   }
-  if (record.kind == Kind::Torch) check_torch(object);
-  if (record.api != nullptr) {
+  if (record.kind == Kind::Torch) {
+    read_torch(object, name, record.api);
+  } else if (record.api != nullptr) {
     read_exchange(object, name, record.api);
   } else if (record.kind == Kind::Numpy || record.kind == Kind::NumpyNumber) {
     read_buffer(object, name, writable);
@@ -176,6 +181,12 @@ void ArgumentReader::check_torch(PyObject* object) const {
     if (enabled.get() == Py_True) throw ForLibrary{};
   }
   if (is_true(object, is_neg)) throw ForLibrary{};
+}
+
+void ArgumentReader::read_torch(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api) {
+  if (torch_reader != nullptr && torch_reader(object, &tensors_[count_]) != 0) return;
+  check_torch(object);
+  read_exchange(object, name, api);
 }
 
 void ArgumentReader::read_exchange(PyObject* object, PyObject* name,

@@ -5,8 +5,9 @@
 //     reader.read(object, name, reader.record(object));
 //     reader.tensors();   // what a Call takes
 //
-// Torch tensors come through DLPack's C exchange API (about 60 ns each), NumPy arrays through the
-// buffer protocol, all else with __dlpack__ through its capsule. A tensor on another device,
+// Torch tensors come through the adapter's reader where it is loaded, else through DLPack's C
+// exchange API, NumPy arrays through the buffer protocol, all else with __dlpack__ through its
+// capsule. A tensor on another device,
 // without memory, of an unknown element type or misaligned is refused with a text. A torch tensor
 // that PyTorch itself must handle throws ForLibrary.
 // Invariant: sizes, strides and data stay valid while the reader lives.
@@ -83,6 +84,10 @@ struct TypeRecord {
 // Returns the name "out".
 PyObject* out_label();
 
+// Sets *read and returns 1 for a torch tensor of which PyTorch asks nothing but its memory.
+using TorchReader = int32_t (*)(PyObject* tensor, pto_tensor_ref* read);
+void set_torch_reader(TorchReader reader);
+
 class ArgumentReader {
  public:
   // `policy` is the Python object that decides, and words refusals: classify(type),
@@ -132,6 +137,7 @@ class ArgumentReader {
                            const char* detail = "") const;
 
  private:
+  void read_torch(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api);
   void read_exchange(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api);
   void read_buffer(PyObject* object, PyObject* name, bool writable);
   void read_capsule(PyObject* object, PyObject* name, bool writable);

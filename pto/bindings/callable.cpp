@@ -222,6 +222,10 @@ void bind_callable(nb::module_& m) {
         set_torch_weight_owner(reinterpret_cast<TorchWeightOwner>(function));
       },
       nb::arg("function"), "Tells the owner of a tensor's memory: see bindings/weight_owners.hpp.");
+  m.def(
+      "set_torch_reader",
+      [](uintptr_t function) { set_torch_reader(reinterpret_cast<TorchReader>(function)); },
+      nb::arg("function"), "Reads tensors of PyTorch: see bindings/argument.hpp.");
   m.def("interprets_calls", [] { return interprets_calls(); });
   m.def(
       "set_interprets_calls", [](bool yes) { interprets_calls() = yes; }, nb::arg("yes"),

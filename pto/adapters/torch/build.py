@@ -51,7 +51,15 @@ DIRECT = dataclasses.replace(
     title="direct calls from Python",
     without="without it a call takes about a microsecond more",
     sources=tuple(
-        _HERE / f"{name}.cpp" for name in ("direct_call", "object_owner", "aten_call", "aten_front")
+        _HERE / f"{name}.cpp"
+        for name in (
+            "direct_call",
+            "object_owner",
+            "tensor_reader",
+            "dtypes",
+            "aten_call",
+            "aten_front",
+        )  # fmt: skip
     ),
     identity=(*NODE.identity, sysconfig.get_config_var("SOABI")),
     folders=(*NODE.folders, f"-isystem{_PYTHON}"),
