@@ -192,6 +192,91 @@ def test_equal_layers_share_one_program():
     assert_same(run(graph, x := randn(4, 8), *layers), function(x, *layers))
 
 
+def attended(h):
+    """Attention that reads the rows of h as heads."""
+    rows, width = h.shape
+    heads = h.view(1, rows, 2, width // 2).transpose(1, 2)
+    return F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape(rows, width)
+
+
+READ_IN_OTHER_SHAPES = {
+    "by attention": (lambda h: attended(h) * 2, True),
+    "by attention and a program": (lambda h: attended(h) + h, False),
+    "by attention and the caller": (lambda h: (attended(h), h.view(-1)), False),
+    "in two shapes": (lambda h: (torch.sort(h.view(-1))[0], attended(h)), False),
+    "by sorting": (lambda h: torch.sort(h.view(2, -1, 8).view(-1))[0] + 1, True),
+    "by sorting a slice": (lambda h: torch.sort(h[2:4])[0] + 1, True),
+    "by sorting every other row": (lambda h: torch.sort(h[::2])[0] + 1, False),
+    "in another order": (lambda h: torch.sort(h.t())[0] + 1, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
+@pytest.mark.parametrize("name", READ_IN_OTHER_SHAPES)
+def test_a_step_makes_its_results_in_the_shape_in_which_others_read_them(name, symbolic):
+    read, is_reshaped = READ_IN_OTHER_SHAPES[name]
+
+    def function(x, w):
+        return read(x @ w)
+
+    x, w = randn(6, 8), randn(8, 8)
+    graph = below_dynamo(function, x, w, symbolic=symbolic)
+    assert bool(graph.replay.shown) == is_reshaped
+    if is_reshaped:
+        assert "as_strided" not in graph.replay.source and ".view" not in graph.replay.source
+    assert_same(run(graph, x, w), function(x, w))
+
+
+def masked(x):
+    """Reads a mask of constants alone."""
+    mask = torch.where(arange(5)[None] <= arange(5)[:, None], 0.0, -INF)
+    return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+def test_steps_that_read_no_input_run_once(monkeypatch):
+    x = randn(1, 2, 5, 4)
+    graph = below_dynamo(masked, x)
+    assert kinds(graph) == ["program", "attention"] and graph.replay.once == graph.steps[:1]
+    calls = []
+    monkeypatch.setattr(type(graph.steps[0].program), "__call__", calls.append, raising=False)
+    assert_same(run(graph, x), masked(x))
+    assert not calls
+
+
+NOT_ONCE = {
+    "what the caller gets": lambda x: (masked(x), torch.where(arange(5) < 3, 0.0, 1.0)),
+    "what the caller gets a view of": lambda x: torch.where(arange(6) < 3, 0.0, 1.0).view(2, 3),
+    "what a step of ATen writes": lambda x: torch.where(arange(20) < 3, 0.0, 1.0).index_put(
+        (torch.tensor([1, 1]),), torch.ones(2), accumulate=True),
+    "many megabytes": lambda x: torch.sort(torch.where(arange(300000) < 3, 0.0, 1.0))[0] + x[0, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_ONCE)
+def test_results_that_others_may_change_and_large_ones_are_made_by_each_call(name):
+    function, x = NOT_ONCE[name], randn(1, 2, 5, 4)
+    if name == "many megabytes":
+        x = x.reshape(-1)[None, :1]
+    graph = below_dynamo(function, x)
+    first = run(graph, x)
+    for one in first:
+        one.fill_(7)
+    wanted = function(x)
+    assert_same(run(graph, x), wanted if isinstance(wanted, tuple) else [wanted])
+
+
+def test_a_mask_whose_size_the_call_tells_is_made_by_each_call():
+    def function(x):
+        mask = torch.where(arange(x.shape[2])[None] <= arange(x.shape[2])[:, None], 0.0, -INF)
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+    graph = below_dynamo(function, randn(2, 2, 5, 4), symbolic=True)
+    assert not graph.replay.once
+    for length in (5, 7, 3):
+        x = randn(2, 2, length, 4)
+        assert_same(run(graph, x), [function(x)])
+
+
 def test_a_program_with_more_tensors_than_a_call_takes_is_cut():
     def function(*xs):
         y = xs[0]

@@ -14,7 +14,7 @@ from pto import _core
 from pto.adapters.torch import direct
 from pto.adapters.torch.compile.mutations import write_in_place
 from pto.adapters.torch.compile.options import Options
-from pto.adapters.torch.compile.plan import ATEN, Step, name_of, planned
+from pto.adapters.torch.compile.plan import ATEN, name_of, planned
 from pto.adapters.torch.compile.replay import Replay
 from pto.errors import Error, Failure
 from torch import fx
@@ -118,7 +118,8 @@ def _name_line(graph: CompiledGraph, error: Exception) -> None:
         trace = trace.tb_next
     if trace is None:
         return
-    step: Step | None = graph.replay.step_of_line.get(trace.tb_lineno - 2)
+    line = trace.tb_lineno - 2
+    step = graph.replay.called[line] if 0 <= line < len(graph.replay.called) else None
     if step is None:
         return
     line = line_of(step.node)

@@ -59,18 +59,51 @@ def inputs_of(nodes: Sequence[fx.Node], of: Translation) -> list[fx.Node]:
     return [value for value in read if value not in inside]
 
 
-def results_of(nodes: Sequence[fx.Node], of: Translation) -> list[fx.Node]:
+def leaving(nodes: Sequence[fx.Node], of: Translation) -> list[fx.Node]:
     """The values that are read outside of the group, through views or not."""
     inside = set(nodes)
     return [value for node in nodes for value in made_by(node) if _leaves(value, inside, of)]
 
 
 def _leaves(value: fx.Node, inside: set[fx.Node], of: Translation) -> bool:
-    return any(
-        _leaves(user, inside, of) if of.is_lazy(user) else user not in inside
-        for user in value.users
-        if not of.is_made(user)
-    )
+    return any(_reads(user, inside, of) for user in value.users)
+
+
+def _reads(user: fx.Node, inside: set[fx.Node], of: Translation) -> bool:
+    """Says whether the user of a value lies outside of the group, or a user of its view does."""
+    if of.is_made(user):
+        return False
+    return _leaves(user, inside, of) if of.is_lazy(user) else user not in inside
+
+
+def _results_of(nodes: Sequence[fx.Node], of: Translation) -> list[fx.Node]:
+    """The values that leave; in the place of one that steps without a program read through a
+    single reshape or slice without gaps, that view."""
+    inside = set(nodes)
+    return [_as_read(value, inside, of) for value in leaving(nodes, of)]
+
+
+def _readers(value: fx.Node, inside: set[fx.Node], of: Translation) -> list[fx.Node]:
+    return [user for user in value.users if _reads(user, inside, of)]
+
+
+def _as_read(value: fx.Node, inside: set[fx.Node], of: Translation) -> fx.Node:
+    """The last of a chain of views without gaps, each the only reader of the one before; the value
+    itself where there is none."""
+    found = value
+    while True:
+        readers = _readers(found, inside, of)
+        if len(readers) != 1 or not of.is_dense_view(readers[0]):
+            break
+        (found,) = readers
+    waiting = [found]
+    while waiting and found is not value:
+        for user in _readers(waiting.pop(), inside, of):
+            if of.is_lazy(user):
+                waiting.append(user)
+            elif user.op == "output" or of.fuses(user):  # which reads the value as it was made
+                return value
+    return found
 
 
 def _needed(nodes: Sequence[fx.Node], of: Translation) -> list[Any]:
@@ -97,7 +130,7 @@ def raw_shape(promise: Promise) -> tuple:
 
 def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node]) -> Group:
     """The group of these nodes; weights among `constants` are packed where products read them."""
-    inputs, results = inputs_of(nodes, of), results_of(nodes, of)
+    inputs, results = inputs_of(nodes, of), _results_of(nodes, of)
     promises = [of.promise(value) for value in inputs]
     shapes = [raw_shape(promise) for promise in promises]
     places: dict[sympy.Symbol, tuple[int, int]] = {}
@@ -105,7 +138,7 @@ def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node])
         for axis, size in enumerate(shape):
             if not isinstance(size, int) and size.is_Symbol:
                 places.setdefault(size, (place, axis))
-    needed = symbols_of([*_needed(nodes, of), *(s for shape in shapes for s in shape)])
+    needed = symbols_of([*_needed([*nodes, *results], of), *(s for shape in shapes for s in shape)])
     missing = tuple(sorted(needed - set(places), key=str))
     packed = _packed(nodes, of) & constants
     parameters = [

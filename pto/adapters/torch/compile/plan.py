@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from pto.adapters.torch.compile.groups import Group, group_of, inputs_of, made_by, results_of
+from pto.adapters.torch.compile.groups import Group, group_of, inputs_of, leaving, made_by
 from pto.adapters.torch.compile.rows import Kind, is_operator
 from pto.adapters.torch.compile.sizes import expression, is_from_data, symbols_of
 from pto.adapters.torch.compile.translate import Translation, is_part, is_symbolic, overload_of
@@ -32,7 +32,7 @@ PROGRAM, ATTENTION, OPERATOR, WRITE, ATEN = "program", "attention", "operator", 
 _WRITES = (torch.ops.aten.copy_.default, torch.ops.aten.index_put_.default)  # into inputs
 
 
-@dataclass
+@dataclass(eq=False)
 class Step:
     """One statement of the plan; `reason` says why it is a step of its own, "" for others."""
 
@@ -83,7 +83,7 @@ class Planner:
     def fits(self, nodes: list[fx.Node]) -> bool:
         if len(nodes) > NODES_MAX or len(inputs_of(nodes, self.of)) > INPUTS_MAX:
             return False
-        return len(results_of(nodes, self.of)) <= RESULTS_MAX
+        return len(leaving(nodes, self.of)) <= RESULTS_MAX
 
     def steps(self) -> list[Step]:
         for node in self.graph.nodes:
@@ -113,14 +113,10 @@ class Planner:
             makes.append("order")
         reads.append("effects")
         makes += ["effects"] if is_effect(node) else []
-        self.parts.add(node, reads, makes, self._fuses(node))
-
-    def _fuses(self, node: fx.Node) -> bool:
-        row = self.of.row(node)
-        return row is not None and row.build is not None and self.of.refusal(node) is None
+        self.parts.add(node, reads, makes, self.of.fuses(node))
 
     def _steps_of(self, nodes: Sequence[fx.Node]) -> Iterator[Step]:
-        if not self._fuses(nodes[0]):
+        if not self.of.fuses(nodes[0]):
             (node,) = nodes
             kind, reason = self._apart(node)
             return iter([Step(kind, (node,), reason)])

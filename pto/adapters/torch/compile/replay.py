@@ -5,8 +5,8 @@
 
 A value has up to two names: `v3` is the tensor as the graph promises it, `m3` the same one with its
 axes in the order of memory, which programs make and take. The function makes one from the other
-when a step asks for it, and deletes a name behind its last use. Thread safety: any thread may run
-the function.
+when a step asks for it, and deletes a name behind its last use. Steps that read no input run once
+(once.py). Thread safety: any thread may run the function.
 """
 
 import operator
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from pto.adapters.torch.compile.groups import made_by
+from pto.adapters.torch.compile.once import steady_steps, values_of
 from pto.adapters.torch.compile.plan import ATTENTION, OPERATOR, PROGRAM, Step, is_computed
 from pto.adapters.torch.compile.rows import is_operator
 from pto.adapters.torch.compile.sizes import expression, text_of
@@ -33,6 +34,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 _METHODS = {"view": "view", "permute": "permute", "expand": "expand", "unsqueeze": "unsqueeze",
             "transpose.int": "transpose", "_unsafe_view": "view"}  # fmt: skip
 _LIKE = {"full_like": None, "ones_like": 1, "zeros_like": 0, "new_empty_strided": 0}
+ONCE_BYTES = 1 << 20  # of the results of a step that runs once
 _NAME = re.compile(rf"\b{NAME.pattern}\b")
 
 
@@ -53,10 +55,13 @@ class Replay:
         self.graph, self.module, self.of, self.steps = graph, module, of, steps
         self.space: dict[str, Any] = {}
         self.lines: list[str] = []
-        self.step_of_line: dict[int, Step] = {}
+        self.step_of_line: dict[int, Step] = {}  # of all lines
+        self.once: list[Step] = []  # steps of which calls run nothing
+        self.called: list[Step | None] = []  # the step of each line that a call runs
         self.numbers = {node: place for place, node in enumerate(graph.nodes)}
         self.known: set[str] = set()  # names that have a value
         self.fresh: set[fx.Node] = set()  # values in memory of their own, as promised
+        self.shown: dict[fx.Node, fx.Node] = {}  # the view that a step makes of a value
         self.constants: dict[int, str] = {}
         self.overloads: dict[str, torch._ops.OpOverload] = {}  # of constants that are their calls
         self.symbols: set[str] = set()
@@ -74,15 +79,23 @@ class Replay:
         (output,) = (node for node in self.graph.nodes if node.op == "output")
         given = output.args[0] if isinstance(output.args[0], list | tuple) else output.args
         self.lines.append(f"return [{', '.join(self._text(one) for one in given)}]")
-        self.all_lines = [*self.lines]
-        self._delete_dead()
-        self.source = _definition("run(args)", self.lines)
-        return function_of(self.source, self.space)
+        self.source = _definition("run(args)", self._tidied(self.lines))
+        lines = [(text, self.step_of_line.get(place)) for place, text in enumerate(self.lines)]
+        self.once = steady_steps(lines, set(self.space), self._is_small)
+        self.space |= values_of(lines, self.once, self.space)
+        kept = [(text, step) for text, step in lines if step not in self.once]
+        self.called = [step for _, step in kept]
+        text = _definition("run(args)", self._tidied([text for text, _ in kept]))
+        return function_of(text, self.space)
+
+    def _is_small(self, step: Step) -> bool:
+        sizes = [self.of.promise(value).bytes for value in step.group.results]
+        return None not in sizes and sum(sizes) <= ONCE_BYTES
 
     def observed(self) -> Callable[[list, Callable[[int, dict], None]], list]:
         """The function with `see(number of the step, all names)` behind each step; it keeps all."""
         lines = []
-        for place, line in enumerate(self.all_lines):
+        for place, line in enumerate(self.lines):
             lines.append(line)
             step = self.step_of_line.get(place)
             if step is not None and self.step_of_line.get(place + 1) is not step:
@@ -115,18 +128,20 @@ class Replay:
             self.symbols.add(size.name)
             self.lines.append(f"{size.name} = {text}")
 
-    def _delete_dead(self) -> None:
-        """Lets go of each tensor behind the last line that names it."""
+    def _tidied(self, lines: Sequence[str]) -> list[str]:
+        """The lines, which let go of each tensor behind the last one that names it."""
         last: dict[str, int] = {}
-        for place, line in enumerate(self.lines):
+        for place, line in enumerate(lines):
             for name in _NAME.findall(line):
                 last[name] = place
         dead: dict[int, list[str]] = {}
         for name, place in last.items():
-            if name not in self.space and place < len(self.lines) - 1:
+            if name not in self.space and place < len(lines) - 1:
                 dead.setdefault(place, []).append(name)
-        for place, names in dead.items():
-            self.lines[place] += f"; del {', '.join(names)}"
+        return [
+            f"{line}; del {', '.join(dead[place])}" if place in dead else line
+            for place, line in enumerate(lines)
+        ]
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -179,17 +194,24 @@ class Replay:
         """The text of a value with its axes in this order, which its view's base often has."""
         if list(order) == sorted(order):
             return self.value(node)
+        permuted = overload_of(node) == "permute" and self.of.is_lazy(node)
+        if permuted and node.args[0] in self.shown.values():
+            return self._permuted(node, order)
         if (seen := self._seen(node, order)) is not None:
             return seen
-        if overload_of(node) == "permute" and self.of.is_lazy(node):
-            axes = [axis % len(order) for axis in node.args[1]]
-            return self.arranged(node.args[0], [axes[axis] for axis in order])
+        if permuted:
+            return self._permuted(node, order)
         if self._order(node) == tuple(order) and not self.of.is_lazy(node):
             if self._m(node) not in self.known:
                 self.lines.append(f"{self._m(node)} = {self.value(node)}.permute({tuple(order)})")
                 self.known.add(self._m(node))
             return self._m(node)
         return f"{self.value(node)}.permute({tuple(order)})"
+
+    def _permuted(self, node: fx.Node, order: Sequence[int]) -> str:
+        """As arranged(), of what the permutation `node` permutes."""
+        axes = [axis % len(order) for axis in node.args[1]]
+        return self.arranged(node.args[0], [axes[axis] for axis in order])
 
     def _seen(self, node: fx.Node, order: Sequence[int] = ()) -> str | None:
         """One call that views a result of our steps, its axes in this order; None for other nodes.
@@ -201,9 +223,10 @@ class Replay:
         seen = node.meta["val"]
         if not isinstance(seen, torch.Tensor) or not self.of.is_lazy(node):
             return None
-        if len(bases) != 1 or bases[0] not in self.fresh:
+        base = self.shown.get(bases[0], bases[0]) if len(bases) == 1 else None
+        if base not in self.fresh:
             return None
-        base, order = bases[0], order or range(seen.ndim)
+        order = order or range(seen.ndim)
         offset = text_of(expression(seen.storage_offset() - base.meta["val"].storage_offset()))
         promise = self.of.promise(node)
         sizes = "".join(f"{text_of(promise.shape[axis])}, " for axis in order)
@@ -284,6 +307,9 @@ class Replay:
         self.known.update(names)
         for value in group.results:
             self._keep_promise(value)
+            if self.of.is_lazy(value):
+                (base,) = self.of.bases(value)
+                self.shown[base] = value
         self.fresh.update(group.results)
 
     def _keep_promise(self, value: fx.Node) -> None:

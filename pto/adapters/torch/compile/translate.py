@@ -94,6 +94,21 @@ class Translation:
         row = self.row(node)
         return row is not None and row.kind in LAZY and self.refusal(node) is None
 
+    def fuses(self, node: fx.Node) -> bool:
+        """Says whether a node is part of a program, not a step of its own."""
+        row = self.row(node)
+        return row is not None and row.build is not None and self.refusal(node) is None
+
+    def is_dense_view(self, node: fx.Node) -> bool:
+        """Says whether a node views one tensor without gaps as another one: as a reshape does."""
+        if not self.is_lazy(node) or is_part(node) or self.is_made(node):
+            return False
+        (seen,) = (one for one in node.all_input_nodes if not is_symbolic(one))
+        if not all(isinstance(one.meta["val"], torch.Tensor) for one in (seen, node)):
+            return False
+        promises = self.promise(seen), self.promise(node)
+        return all(p.is_exact and [*p.order] == sorted(p.order) for p in promises)
+
     def is_made(self, node: fx.Node) -> bool:
         """Says whether a node is lazy and reads no elements, though perhaps sizes of a tensor."""
         return self.is_lazy(node) and not is_part(node) and self.row(node).kind is Kind.MAKE

@@ -116,10 +116,17 @@ class _Values:
     def _value(self, node: fx.Node) -> Any:
         if is_part(node) and (node.args[0] in self.made or self.graph.of.is_lazy(node)):
             return self.value(node.args[0])[node.args[1]]
-        if not self.graph.of.is_lazy(node):
+        if not self.graph.of.is_lazy(node) or self._is_shown(node):
             found = self.of_run(node)
             return found.double() if self.wide and found.is_floating_point() else found
         return self.compute(node)
+
+    def _is_shown(self, node: fx.Node) -> bool:
+        """Says whether an earlier step made this view in the place of its value."""
+        shown = self.graph.replay.shown
+        return node in shown.values() and not any(
+            base in self.made for base in self.graph.of.bases(node)
+        )
 
     def _of_size(self, node: fx.Node) -> Any:
         """A tensor as large as the value of a node, which perhaps no step makes."""
