@@ -56,6 +56,7 @@ DIRECT = dataclasses.replace(
             "direct_call",
             "object_owner",
             "tensor_reader",
+            "strided_view",
             "dtypes",
             "aten_call",
             "aten_front",

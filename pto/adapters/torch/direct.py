@@ -14,6 +14,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from pto import _core
 from pto.adapters import build as adapter_libraries
 from pto.adapters.record import Record
@@ -36,6 +37,15 @@ def read_tensors() -> None:
 
 
 read_tensors()
+
+
+def strided_view() -> Callable[..., Any]:
+    """as_strided(x, sizes, strides, offset) for tensors that are only read (strided_view.cpp)."""
+    if _library is None:
+        return torch.Tensor.as_strided
+    function = ctypes.PyDLL("", handle=_library._handle).pto_torch_strided_view
+    function.restype = ctypes.py_object
+    return function()
 
 
 def knows_owners() -> bool:

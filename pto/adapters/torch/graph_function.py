@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from pto.adapters.torch import direct
 
 NAME = re.compile(r"(?:v|m|z)\d+")  # tensors
 _NAMES = re.compile(NAME.pattern + r"|k\d+|(?:s|u|zuf|zf)\d+|args|int|bool|float|min|max|inf|nan")
@@ -48,7 +49,11 @@ def filled(
     return torch.empty_strided(sizes, strides, dtype=dtype).fill_(value)
 
 
-_HELPERS = {"with_strides": with_strides, "filled": filled}
+_HELPERS = {
+    "with_strides": with_strides,
+    "filled": filled,
+    "strided_view": direct.strided_view(),
+}
 
 
 def function_of(text: str, space: dict[str, Any]) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Formulas of overloads that compute: products, norms, reductions, elements."""
 
+import math
 from typing import Any
 
 from pto import language as tile
@@ -43,6 +44,36 @@ def addmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: An
 @row(Kind.PRODUCT, "baddbmm")
 def baddbmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     return addmm(out, bias, a, b, beta, alpha)
+
+
+NARROWEST = 8  # elements of a patch that lie side by side; oneDNN reads narrower ones faster
+
+
+@row(Kind.PRODUCT, "convolution", constants=(1,))
+def convolution(
+    out: Out, x: Tensor, weight: Tensor, bias: Any, stride: list, padding: list, dilation: list,
+    transposed: bool, output_padding: list, groups: int,
+) -> Tensor:  # fmt: skip
+    """The product of patches that lie side by side, as those of a picture that is embedded."""
+    rows, channels, *plane = x.shape
+    filters, _, *window = weight.shape
+    are_apart = not transposed and groups == 1 and [*stride] == window and window[-1] >= NARROWEST
+    are_apart = are_apart and not any(padding) and all(one == 1 for one in dilation)
+    only(are_apart, "a convolution of another kind, which oneDNN computes")
+    are_known = all(isinstance(size, int) for size in (channels, *plane, filters, *window))
+    only(are_known and not any(a % b for a, b in zip(plane, window, strict=True)),
+         "a convolution that leaves out elements, or whose sizes vary")  # fmt: skip
+    count, taps = [a // b for a, b in zip(plane, window, strict=True)], math.prod(window)
+    split = [size for pair in zip(count, window, strict=True) for size in pair]
+    axes = len(plane)
+    outer, inner = [2 + 2 * axis for axis in range(axes)], [3 + 2 * axis for axis in range(axes)]
+    patches = tile.permute(tile.reshape(x, [rows, channels, *split]), (0, *outer, 1, *inner))
+    flat = tile.reshape(patches, [rows * math.prod(count), channels * taps])
+    found = mm(out, flat, tile.transpose(tile.reshape(weight, [filters, channels * taps]), 0, 1))
+    found = found if bias is None else found + bias
+    return tile.permute(
+        tile.reshape(found, [rows, *count, filters]), (0, axes + 1, *range(1, axes + 1))
+    )
 
 
 # --- norms ----------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def _as_read(value: fx.Node, inside: set[fx.Node], of: Translation) -> fx.Node:
         for user in _readers(waiting.pop(), inside, of):
             if of.is_lazy(user):
                 waiting.append(user)
-            elif user.op == "output" or of.fuses(user):  # which reads the value as it was made
+            elif of.fuses(user):  # which reads the value as it was made
                 return value
     return found
 

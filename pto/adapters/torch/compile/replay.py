@@ -165,7 +165,8 @@ class Replay:
             order = self._order(node)
             self.lines.append(f"{name} = {self._m(node)}.permute({inverse(order)})")
         elif (seen := self._seen(node)) is not None:
-            self.lines.append(f"{name} = {seen}")
+            base, rest = seen.split(", ", 1)
+            self.lines.append(f"{name} = {base}.as_strided({rest})")
         elif is_part(node):
             self.lines.append(f"{name} = {self.value(node.args[0])}[{node.args[1]}]")
         else:
@@ -198,7 +199,7 @@ class Replay:
         if permuted and node.args[0] in self.shown.values():
             return self._permuted(node, order)
         if (seen := self._seen(node, order)) is not None:
-            return seen
+            return f"strided_view({seen})"
         if permuted:
             return self._permuted(node, order)
         if self._order(node) == tuple(order) and not self.of.is_lazy(node):
@@ -214,7 +215,8 @@ class Replay:
         return self.arranged(node.args[0], [axes[axis] for axis in order])
 
     def _seen(self, node: fx.Node, order: Sequence[int] = ()) -> str | None:
-        """One call that views a result of our steps, its axes in this order; None for other nodes.
+        """The arguments of as_strided() that view a result of our steps, its axes in this order;
+        None for other nodes.
 
         Such results begin at their memory and have the promised strides, so the strides of a view
         of a view are known too.
@@ -232,7 +234,7 @@ class Replay:
         sizes = "".join(f"{text_of(promise.shape[axis])}, " for axis in order)
         strides = "".join(f"{text_of(promise.strides[axis])}, " for axis in order)
         name = self._m(base) if self._m(base) in self.known else self.value(base)
-        return f"{name}.as_strided(({sizes}), ({strides}), {offset})"
+        return f"{name}, ({sizes}), ({strides}), {offset}"
 
     # --- text -------------------------------------------------------------------------------------
 
