@@ -90,6 +90,16 @@ def test_arguments_come_in_every_way_that_the_schema_allows(call):
     assert torch.equal(call(X, approximate="none"), GELU.default(X))
 
 
+def test_calls_with_other_attributes_are_other_calls():
+    attention, q = torch.ops.pto.attention, torch.randn(1, 2, 5, 4)
+    through_pytorch = attention.default._op  # which no direct call is in front of
+    numbers = (0.5, 2.0, 0.25, 4, 1.0, -1.0, 0.0, -0.0, 3.5, 0.125, 8.0, 7.0)  # more than are kept
+    options = [dict(scale=number) for number in numbers] + [dict(causal=True), dict(causal=False)]
+    for _ in range(3):  # later calls find what earlier ones have kept
+        for more in options:
+            assert torch.equal(attention(q, q, q, **more), through_pytorch(q, q, q, **more)), more
+
+
 ALIKE = {
     "too few": lambda: GELU.default(),
     "too many": lambda: GELU.default(X, X, X),

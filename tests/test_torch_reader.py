@@ -85,6 +85,23 @@ def test_a_tensor_is_what_dlpack_and_pytorch_say(name, with_gradients):
     assert repr(ours) == repr(theirs)  # NaN included
 
 
+@pytest.mark.parametrize("with_gradients", (False, True))
+@pytest.mark.parametrize("reader", (False, True), ids=("by DLPack", "by the reader"))
+def test_a_derivative_in_forward_mode_is_never_lost(reader, with_gradients):
+    x = torch.randn(3, 4)
+    try:
+        if not reader:
+            _core.set_torch_reader(0)
+        with torch.autograd.forward_ad.dual_level(), torch.set_grad_enabled(with_gradients):
+            assert torch.equal(double(x), x + x)
+            for of in (x, torch.nn.Parameter(x)):
+                dual = torch.autograd.forward_ad.make_dual(of, torch.ones_like(x))
+                with pytest.raises(RuntimeError, match="forward-mode"):
+                    double(dual)
+    finally:
+        direct.read_tensors()
+
+
 def test_the_reader_takes_plain_tensors_itself(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "is_neg", lambda x: pytest.fail("PyTorch is asked"))
     x = torch.randn(3, 4)

@@ -181,6 +181,12 @@ void ArgumentReader::check_torch(PyObject* object) const {
     if (enabled.get() == Py_True) throw ForLibrary{};
   }
   if (is_true(object, is_neg)) throw ForLibrary{};
+  static PyObject* const forward_mode =
+      checked(PyObject_CallMethod(policy_, "forward_mode", nullptr)).release();
+  PyObject* const level = PyDict_GetItemString(forward_mode, "_current_level");
+  if (level == nullptr || PyLong_AsLong(level) < 0) return;
+  Ref has_tangent = checked(PyObject_CallMethod(policy_, "has_tangent", "O", object));
+  if (has_tangent.get() == Py_True) throw ForLibrary{};
 }
 
 void ArgumentReader::read_torch(PyObject* object, PyObject* name, const dlpack::ExchangeApi* api) {

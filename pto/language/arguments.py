@@ -98,6 +98,16 @@ def grad_enabled() -> bool:
     return sys.modules["torch"].is_grad_enabled()
 
 
+def forward_mode() -> dict[str, Any]:
+    """The names of PyTorch's module of derivatives in forward mode."""
+    return vars(sys.modules["torch"].autograd.forward_ad)
+
+
+def has_tangent(tensor: Any) -> bool:
+    """Says whether a torch tensor carries a derivative in forward mode."""
+    return sys.modules["torch"].autograd.forward_ad.unpack_dual(tensor).tangent is not None
+
+
 def numpy_ndarray() -> Any:
     """The class numpy.ndarray; results of NumPy's calls are made of it."""
     import numpy

@@ -22,7 +22,7 @@
 
 #include "pto/abi/operator.h"
 #include "pto/adapters/torch/callable_type.hpp"
-#include "pto/adapters/torch/plain_keys.hpp"
+#include "pto/adapters/torch/plain_tensor.hpp"
 #include "pto/adapters/torch/shim.hpp"
 #include "pto/bindings/python_lock.hpp"
 
@@ -33,23 +33,26 @@ namespace {
 using Run = void (*)(int32_t index, Boxed* stack, pto_operator_site* site);
 using IsPlain = int (*)();
 
+constexpr size_t kSites = 8;  // of one operator; calls with further attributes have none
+
+// The site of calls with these attributes, null for those that were not given and for tensors.
+struct KeptSite {
+  std::vector<PyObject*> attributes;
+  pto_operator_site* site;
+};
+
 struct DirectCall {
   PyObject_HEAD PyObject* original;
   const pto_operator* op;
-  PyObject** names;         // of its arguments, interned
-  pto_operator_site* site;  // for calls without attributes
+  PyObject** names;  // of its arguments, interned
+  std::vector<KeptSite>* sites;
   Run run;
   IsPlain is_plain;
 };
 
 // Says whether PyTorch would do nothing for this tensor but run the kernel.
-bool is_plain_tensor(PyObject* value) {
-  if (!THPVariable_CheckExact(value)) return false;
-  const at::Tensor& tensor = THPVariable_Unpack(value);
-  if (!has_plain_keys(tensor)) return false;
-  c10::TensorImpl& one = *tensor.unsafeGetTensorImpl();
-  if (one.autograd_meta() == nullptr) return true;
-  return !(c10::GradMode::is_enabled() && one.requires_grad()) && !tensor._fw_grad(0).defined();
+bool is_plain(PyObject* value) {
+  return THPVariable_CheckExact(value) && is_plain_tensor(THPVariable_Unpack(value));
 }
 
 bool is_integer(PyObject* value) {
@@ -81,7 +84,7 @@ bool fits(const pto_operator_argument& argument, PyObject* value) {
   if (value == Py_None) return is_optional;
   switch (argument.kind) {
     case PTO_KIND_TENSOR:
-      return is_plain_tensor(value);
+      return is_plain(value);
     case PTO_KIND_INT:
     case PTO_KIND_SYMINT:
       return is_integer(value);
@@ -151,6 +154,43 @@ Boxed boxed(const pto_operator_argument& argument, PyObject* value) {
   return is_optional ? reinterpret_cast<Boxed>(new Boxed(plain)) : plain;
 }
 
+bool is_attribute(const pto_operator_argument& argument) {
+  return argument.kind > PTO_KIND_TENSOR_LIST;
+}
+
+// Says whether both are the same number or text, to the bit.
+bool is_same(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a))
+    return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(a)) ==
+           std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(b));
+  return (PyLong_CheckExact(a) || PyUnicode_CheckExact(a)) &&
+         PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+}
+
+// Returns the site of calls with these arguments' attributes; null where there is none.
+pto_operator_site* site_of(const DirectCall& self, std::span<PyObject* const> values) {
+  const auto attribute = [&](size_t i) {
+    return is_attribute(self.op->arguments[i]) ? values[i] : nullptr;
+  };
+  for (const KeptSite& one : *self.sites) {
+    size_t i = 0;
+    while (i < values.size() && is_same(one.attributes[i], attribute(i))) ++i;
+    if (i == values.size()) return one.site;
+  }
+  if (self.sites->size() == kSites) return nullptr;
+  KeptSite made{std::vector<PyObject*>(values.size()), nullptr};
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (attribute(i) && self.op->arguments[i].kind == PTO_KIND_INT_LIST) return nullptr;
+    made.attributes[i] = attribute(i);
+  }
+  for (PyObject* const one : made.attributes) Py_XINCREF(one);
+  made.site = pto_operator_site_new();
+  self.sites->push_back(std::move(made));
+  return self.sites->back().site;
+}
+
 // Puts the arguments of a call in the order of the schema; returns false where they do not fit.
 bool gather(const DirectCall& self, PyObject* args, PyObject* kwargs, std::span<PyObject*> values) {
   const Py_ssize_t given = PyTuple_GET_SIZE(args);
@@ -191,15 +231,12 @@ PyObject* run_directly(const DirectCall& self, PyObject* args, PyObject* kwargs)
   PyObject* values[PTO_MAX_ARGUMENTS];
   if (!gather(self, args, kwargs, std::span(values, static_cast<size_t>(op.n_arguments))))
     return nullptr;
+  pto_operator_site* const site = site_of(self, {values, static_cast<size_t>(op.n_arguments)});
   Boxed stack[PTO_MAX_ARGUMENTS + PTO_MAX_OUTPUTS];
-  bool has_attributes = false;
-  for (int32_t i = 0; i < op.n_arguments; ++i) {
-    has_attributes = has_attributes || (values[i] && op.arguments[i].kind > PTO_KIND_TENSOR_LIST);
-    stack[i] = boxed(op.arguments[i], values[i]);
-  }
+  for (int32_t i = 0; i < op.n_arguments; ++i) stack[i] = boxed(op.arguments[i], values[i]);
   try {
     const bindings::Unlocked unlocked;
-    self.run(op.index, stack, has_attributes ? nullptr : self.site);
+    self.run(op.index, stack, site);
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -226,7 +263,7 @@ extern "C" PyObject* pto_torch_direct_call(PyObject* original, int32_t index, co
   const pto_operator* const op = pto_operator_at(index);
   self->original = Py_NewRef(original);
   self->op = op;
-  self->site = pto_operator_site_new();
+  self->sites = new std::vector<KeptSite>;
   self->run = reinterpret_cast<Run>(const_cast<void*>(run));
   self->is_plain = reinterpret_cast<IsPlain>(const_cast<void*>(is_plain));
   self->names = new PyObject*[static_cast<size_t>(op->n_arguments)];

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "pto/abi/limits.h"
-#include "pto/adapters/torch/plain_keys.hpp"
+#include "pto/adapters/torch/plain_tensor.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -63,9 +63,7 @@ PyObject* view_of(PyObject* const* args) {
   if (!sizes || !strides || sizes->count != strides->count || overflow != 0 || offset < 0)
     return nullptr;
   c10::TensorImpl& one = *tensor.unsafeGetTensorImpl();
-  const bool has_gradient = one.autograd_meta() && one.requires_grad();
-  if (!has_plain_keys(tensor) || has_gradient || !one.has_storage() ||
-      !is_inside(one, *sizes, *strides, offset))
+  if (!is_plain_tensor(tensor) || !one.has_storage() || !is_inside(one, *sizes, *strides, offset))
     return nullptr;
   auto made = c10::make_intrusive<c10::TensorImpl>(c10::Storage(one.unsafe_storage()),
                                                    one.key_set(), one.dtype());

@@ -4,7 +4,6 @@
 // PyTorch's exchange interface and the two methods that tell whether PyTorch must handle a tensor
 // itself take about 180 ns, this takes ten. What is not plain is left to them.
 // Thread safety: any thread that holds Python's lock.
-#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <exception>
@@ -12,18 +11,17 @@
 #include "pto/abi/limits.h"
 #include "pto/abi/tensor.h"
 #include "pto/adapters/torch/dtypes.hpp"
-#include "pto/adapters/torch/plain_keys.hpp"
+#include "pto/adapters/torch/plain_tensor.hpp"
 
 namespace pto::torch_adapter {
 namespace {
 
-// Sets *read and returns 1 for a tensor in memory of the processor that no gradient is asked of.
+// Sets *read and returns 1 for a plain tensor.
 int32_t read_tensor(PyObject* object, pto_tensor_ref* read) {
   if (!THPVariable_CheckExact(object)) return 0;
   const at::Tensor& tensor = THPVariable_Unpack(object);
-  if (!has_plain_keys(tensor)) return 0;
+  if (!is_plain_tensor(tensor)) return 0;
   c10::TensorImpl& one = *tensor.unsafeGetTensorImpl();
-  if (one.autograd_meta() && one.requires_grad() && c10::GradMode::is_enabled()) return 0;
   const int dtype = our_dtype(static_cast<int32_t>(tensor.scalar_type()));
   if (dtype < 0 || one.dim() > PTO_MAX_RANK || !one.has_storage()) return 0;
   try {
