@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from compile_cases import assert_same, below_dynamo, kinds, run
 from torch import arange, randn
 
+import pto.torch
 from pto.adapters.torch.compile.plan import ATEN
 
 INF = float("inf")
@@ -269,6 +270,14 @@ def test_steps_that_read_no_input_run_once(monkeypatch):
     monkeypatch.setattr(type(graph.steps[0].program), "__call__", calls.append, raising=False)
     assert_same(run(graph, x), masked(x))
     assert not calls
+
+
+def test_explain_says_which_steps_ran_once():
+    shown = pto.torch.explain(torch.compile(masked, backend="pto"), randn(1, 2, 5, 4))
+    assert [(step.kind, step.us > 0) for step in shown.steps] == [
+        ("program", False), ("attention", True)
+    ]  # fmt: skip
+    assert "ran once" in str(shown)
 
 
 NOT_ONCE = {

@@ -36,7 +36,8 @@ _REDUCING = ("mm", "sum", "mean", "softmax", "conv", "norm", "attention", "cumsu
 class ShownStep:
     """A step of a run: the model's line, its kind, its operations, its time.
 
-    `bytes` are those that it reads and writes, None where unknown; `why` says why ATen runs it.
+    `bytes` are those that it reads and writes, None where unknown; `why` says why ATen runs it, or
+    why a call does not.
     """
 
     line: str
@@ -80,7 +81,10 @@ class ShownGraph:
 
 @dataclass(frozen=True)
 class Explanation(ShownAsText):
-    """The graphs that a call ran, the graph breaks, and what was compiled and packed for it."""
+    """The graphs that a call ran, the graph breaks, and what was compiled and packed for it.
+
+    PyTorch tells of breaks when it captures a model: at the first call.
+    """
 
     graphs: tuple[ShownGraph, ...]
     breaks: tuple[str, ...]
@@ -98,7 +102,8 @@ class Explanation(ShownAsText):
 
     def __str__(self) -> str:
         count = len(self.graphs)
-        breaks = "; ".join(self.breaks) or "no breaks"
+        none = "no breaks" if count == 1 else "breaks were told when the model was captured"
+        breaks = "; ".join(self.breaks) or none
         lines = [f"{count} graph{'s' if count != 1 else ''}, {breaks}", *map(str, self.graphs)]
         packed = f"packed weights {self.packed_bytes / 1e6:.1f} MB"
         if not direct.knows_owners():
@@ -172,4 +177,6 @@ def _shown(graph: CompiledGraph, step: Step, seconds: float) -> ShownStep:
     sizes = [graph.of.promise(v).bytes for v in values
              if isinstance(v.meta.get("val"), torch.Tensor)]  # fmt: skip
     total = None if None in sizes else sum(sizes)
+    if step in graph.replay.once:
+        return ShownStep(line, step.kind, names, 0.0, total, "it reads no input, so it ran once")
     return ShownStep(line, step.kind, names, 1e6 * seconds, total, step.reason)
