@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// is_plain_tensor() says whether PyTorch would do nothing for a tensor but run the kernel: it lies in
-// the processor's memory, no gradient is asked of it, and it has no tangent.
+// is_plain_tensor() says whether PyTorch would do nothing for a tensor but run the kernel: it lies
+// in the processor's memory, no gradient is asked of it, and it has no tangent.
 // Thread safety: pure function.
 #pragma once
 

@@ -3,7 +3,7 @@
 
     print(pto.torch.explain(model, **batch))
 
-explain() compiles a plain model first. It makes the call three times, so that everything is
+explain() compiles a plain model first. It makes the call four times, so that everything is
 compiled and packed, and shows the last call. Thread safety: one thread verifies or explains at a
 time; graphs that other threads run meanwhile are shown too.
 """
@@ -89,6 +89,7 @@ class Explanation(ShownAsText):
     graphs: tuple[ShownGraph, ...]
     breaks: tuple[str, ...]
     packed_bytes: int  # of all weights of the process
+    peak_bytes: int  # of results and of programs' own memory, at one time of a call
     recompilations: int
 
     @property
@@ -106,12 +107,13 @@ class Explanation(ShownAsText):
         breaks = "; ".join(self.breaks) or none
         lines = [f"{count} graph{'s' if count != 1 else ''}, {breaks}", *map(str, self.graphs)]
         packed = f"packed weights {self.packed_bytes / 1e6:.1f} MB"
+        peak = f"at most {self.peak_bytes / 1e6:.2f} MB of values at once"
         if not direct.knows_owners():
             packed = NOT_PACKED
         seen = " ".join(dict.fromkeys(_CHANGES[graph.weights] for graph in self.graphs))
         share = f"{100 * self.share_of_aten():.1f} % of the time in ATen"
-        return "\n".join([*lines, f"{packed}; {share}; recompiled {self.recompilations} times",
-                          seen])  # fmt: skip
+        about = f"{packed}; {peak}; {share}; recompiled {self.recompilations} times"
+        return "\n".join([*lines, about, seen])
 
 
 @contextmanager
@@ -132,16 +134,26 @@ def as_compiled(model: Callable[..., Any]) -> Callable[..., Any]:
     return model if is_compiled else torch.compile(model, backend="pto")
 
 
+def _peak_bytes(call: Callable[[], Any]) -> int:
+    """The most bytes that a call takes from our allocator at one time."""
+    _core.reset_peak_live_bytes()
+    before = _core.memory_stats()["live_bytes"]
+    call()
+    return _core.memory_stats()["peak_live_bytes"] - before
+
+
 def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """The steps of model(*args, **kwargs); it raises what the model raises.
 
-    It shows backward graphs only where the model itself runs them.
+    It shows backward graphs only where the model itself runs them. The peak counts what other
+    threads allocate meanwhile, and not what ATen does.
     """
     breaks = dict(counters["graph_break"])
     run = as_compiled(model)
     run(*args, **kwargs)
     first = counters["stats"]["unique_graphs"]
     run(*args, **kwargs)
+    peak = _peak_bytes(lambda: run(*args, **kwargs))
     shown: list[ShownGraph] = []
 
     def see(graph: CompiledGraph, given: list) -> list:
@@ -165,7 +177,8 @@ def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation
         run(*args, **kwargs)
     new = [reason for reason, n in counters["graph_break"].items() if n > breaks.get(reason, 0)]
     again = max(0, counters["stats"]["unique_graphs"] - first)
-    return Explanation(tuple(shown), tuple(new), _core.packed_weight_bytes(), again)
+    packed = _core.packed_weight_bytes()
+    return Explanation(tuple(shown), tuple(new), packed, peak, again)
 
 
 def _shown(graph: CompiledGraph, step: Step, seconds: float) -> ShownStep:
