@@ -30,6 +30,7 @@ from pto.adapters.torch.compile.options import Options
 RIGHT, NOT_CAPTURED = "right", "not captured"
 SECONDS = 60  # of the samples of an entry
 SEED = 42  # which the entries of random operators set themselves
+SLACK = {torch.float32: 1e-7, torch.bfloat16: 8e-3}  # of an error, by the largest element
 UNTIL = 60  # samples of an entry that the seed chooses from
 
 
@@ -98,6 +99,7 @@ def outcome(entry: Any, sample: Any, with_gradients: bool) -> str:
 
 
 def assert_near(found: list, wanted: list) -> None:
+    found, wanted = ([x.to_dense() if x.is_sparse else x for x in all_] for all_ in (found, wanted))
     largest = [float(x.abs().max()) for x in wanted
                if x.is_floating_point() and x.numel() and x.isfinite().all()]  # fmt: skip
     atol = 1e-5 * max(1.0, *largest, 0.0)
@@ -114,8 +116,8 @@ def assert_promised(found: list, traced: torch.fx.GraphModule) -> None:
 
 
 def is_as_exact(function: Any, tensors: list, found: list, wanted: list) -> bool:
-    """Says whether results in f32 are nearer to f64's than eager's, or nearly as near."""
-    if not any(x.dtype is torch.float32 for x in wanted):
+    """Says whether results in f32 or bf16 are nearer to f64's than eager's, or nearly as near."""
+    if not any(x.dtype in SLACK for x in wanted):
         return False
     wide = [x.double() if x.is_floating_point() else x for x in copied(tensors)]
     try:
@@ -132,7 +134,7 @@ def _is_as_exact(ours: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -
     if not ours.is_floating_point() or not ours.numel():
         return torch.equal(ours, eager)
     error, bound = (float((x.double() - exact).abs().max()) for x in (ours, eager))
-    return error <= 2 * bound + 1e-7 * float(exact.abs().max())
+    return error <= 2 * bound + SLACK.get(ours.dtype, 0.0) * float(exact.abs().max())
 
 
 def traced_of(function: Any, *tensors: torch.Tensor) -> Any:
