@@ -58,6 +58,11 @@ CASES = {
         (3, 4), (4, 5), (5,),
     ),
     "batches of products": (lambda x, y: (x @ y, x.transpose(1, 2) @ x), (2, 3, 4), (2, 4, 5)),
+    "products of integers": (
+        lambda i, j, b: (i @ j, torch.baddbmm(b, i, j, beta=2.7, alpha=-1.2),
+                         torch.baddbmm(b, i, j, beta=0.6, alpha=3)),
+        arange(24).view(2, 3, 4), arange(40).view(2, 4, 5), arange(30).view(2, 3, 5),
+    ),
     "norms": (
         lambda x, w: (F.layer_norm(x, (4,), w, w), F.group_norm(x.view(2, 4, 6), 2),
                       F.log_softmax(x, 0), torch.logsumexp(x, 1),

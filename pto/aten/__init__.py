@@ -14,17 +14,30 @@ are of one kind, and its results are of that kind. Without PyTorch the first use
 which says what to install. Thread safety: any thread may call.
 """
 
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pto.aten.choice import chosen, on_change, restrict
-from pto.aten.enabling import Enabled, enable
-from pto.aten.face import Family, Overload, explain, family
-from pto.aten.measuring import measure
-from pto.aten.recording import Recording, record
-from pto.aten.records import Argument, Record, library
-from pto.aten.schemas import Differences, differences
-from pto.aten.shadowing import load_call, shadow
+
+if TYPE_CHECKING:
+    from pto.aten.enabling import Enabled, enable
+    from pto.aten.face import Family, Overload, explain, family
+    from pto.aten.measuring import measure
+    from pto.aten.recording import Recording, record
+    from pto.aten.records import Argument, Record
+    from pto.aten.schemas import Differences, differences
+    from pto.aten.shadowing import load_call, shadow
+
+_HOMES = {  # the module of a name, loaded at its first use: compiled models need the rows alone
+    **dict.fromkeys(("Enabled", "enable"), "enabling"),
+    **dict.fromkeys(("Family", "Overload", "explain", "family"), "face"),
+    "measure": "measuring",
+    **dict.fromkeys(("Recording", "record"), "recording"),
+    **dict.fromkeys(("Argument", "Record"), "records"),
+    **dict.fromkeys(("Differences", "differences"), "schemas"),
+    **dict.fromkeys(("load_call", "shadow"), "shadowing"),
+}
 
 __all__ = [
     "Argument",
@@ -53,6 +66,8 @@ def names(namespace: str = "aten") -> list[str]:
     `namespace` is that of an extension which the process has loaded: names("torchvision") has
     "torchvision::nms", which family() finds.
     """
+    from pto.aten.records import library
+
     if namespace != "aten":
         return sorted(library().names(namespace))
     restricted = chosen()
@@ -60,10 +75,15 @@ def names(namespace: str = "aten") -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # `from pto.aten import rows` asks here first, then imports the module.
-    is_module = name.isidentifier() and find_spec(f"{__name__}.{name}")
-    if name.startswith("__") or is_module:
+    if name in _HOMES:
+        found = globals()[name] = getattr(import_module(f"pto.aten.{_HOMES[name]}"), name)
+        return found
+    if name.startswith("__"):
         raise AttributeError(f"module 'pto.aten' has no attribute {name!r}")
+    if name.isidentifier() and find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
+    from pto.aten.face import family
+
     found = globals()[name] = family(name)  # Python finds it by itself from now on
     _found.append(name)
     return found

@@ -34,6 +34,8 @@ def bmm(out: Out, a: Tensor, b: Tensor) -> Tensor:
 
 @row(Kind.PRODUCT, "addmm", constants=(2,))
 def addmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    if not out.dtype.is_float:  # PyTorch brings the factors to the type of the result
+        beta, alpha = int(beta), int(alpha)
     found = mm(out, a, b)
     found = found if alpha == 1 else found * alpha
     if beta == 0:

@@ -63,7 +63,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 class Translation:
-    """Answers questions about the nodes of one graph, and keeps the answers.
+    """Answers questions about the nodes of one graph, which stays as it is, and keeps the answers.
 
     `precision` is that of products of f32; None: as the process says.
     """
@@ -74,6 +74,8 @@ class Translation:
         self._promises: dict[fx.Node, Promise] = {}
         self._refusals: dict[fx.Node, str | None] = {}
         self._trials: dict[str, str | None] = {}
+        self._lazy: dict[fx.Node, bool] = {}
+        self._reads: dict[fx.Node, list[fx.Node]] = {}
 
     def promise(self, node: fx.Node) -> Promise:
         if node not in self._promises:
@@ -89,6 +91,12 @@ class Translation:
         return self._rows[name]
 
     def is_lazy(self, node: fx.Node) -> bool:
+        found = self._lazy.get(node)
+        if found is None:
+            found = self._lazy[node] = self._is_lazy(node)
+        return found
+
+    def _is_lazy(self, node: fx.Node) -> bool:
         if is_part(node):
             return self.is_lazy(node.args[0])
         row = self.row(node)
@@ -128,9 +136,11 @@ class Translation:
 
     def reads(self, node: fx.Node) -> list[fx.Node]:
         """The values that a node reads, each once."""
-        found = [b for one in node.all_input_nodes if not is_symbolic(one)
-                 for b in self.bases(one)]  # fmt: skip
-        return list(dict.fromkeys(found))
+        if node not in self._reads:
+            found = [b for one in node.all_input_nodes if not is_symbolic(one)
+                     for b in self.bases(one)]  # fmt: skip
+            self._reads[node] = list(dict.fromkeys(found))
+        return self._reads[node]
 
     # --- what can be said -------------------------------------------------------------------------
 
