@@ -15,6 +15,7 @@ from pto.adapters.torch import direct
 from pto.adapters.torch.compile.mutations import write_in_place
 from pto.adapters.torch.compile.options import Options
 from pto.adapters.torch.compile.plan import ATEN, name_of, planned
+from pto.adapters.torch.compile.recognise import recognise_attention
 from pto.adapters.torch.compile.replay import Replay
 from pto.errors import Error, Failure
 from torch import fx
@@ -49,6 +50,8 @@ class CompiledGraph:
         self.kind, self.options, self.module, self.number = kind, options, module, _count
         _count += 1
         write_in_place(module.graph)
+        if options.bits == "free":
+            recognise_attention(module.graph)
         precision = _PRECISIONS[options.precision]
         self.of, self.steps = planned(module.graph, constants, precision)
         programs = [step.program for step in self.steps if step.program is not None]

@@ -9,7 +9,7 @@ from pto.errors import InvalidValue
 
 CHOICES = {
     "precision": ("f32", "bf16"),
-    "bits": ("fixed",),
+    "bits": ("fixed", "free"),
     "fallback": ("aten", "error"),
     "weights": ("checked", "hashed", "trusted"),
 }
