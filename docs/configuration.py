@@ -95,6 +95,9 @@ TORCH = [
             "by_size"),
     Setting("PTO_ATEN_NAMES", "file, a name a line", "all names",
             "the operators that `pto.aten` has; `pto.aten.restrict` does the same", FIRST),
+    Setting("PTO_ONNXRUNTIME_TAKES", "`faster`, `all`", "`faster`",
+            "the nodes of ONNX Runtime that get our kernels: where they were measured to be "
+            "faster, or all that have one", "next session", "onnxruntime_takes"),
     Setting("PTO_NPU_DEVICES", "1 to 16", "2", "npu devices of the process", FIRST),
     Setting("PTO_NPU_CHECKED", "`1`", "off",
             "memory of an npu device can be read only by its kernels: a missing copy is a crash",
@@ -124,7 +127,7 @@ GROUPS = {
     "Compiler and cache": COMPILER,
     "Threads and memory": MACHINE,
     "Products": PRODUCTS,
-    "PyTorch": TORCH,
+    "PyTorch and ONNX Runtime": TORCH,
     "The public simulator's sizes": SIMULATED,
     "Variables of the system": SYSTEM,
     "In a checkout": CHECKOUT,
@@ -246,7 +249,8 @@ def settings() -> list[Setting]:
 
 
 # Attributes whose assignment changes the environment.
-INHERITED = ("cxx", "cache_dir", "tuned", "target", "torch_attention", "measured", "by_size")
+INHERITED = ("cxx", "cache_dir", "tuned", "target", "torch_attention", "measured", "by_size",
+             "onnxruntime_takes")  # fmt: skip
 
 
 def page() -> str:

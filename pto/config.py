@@ -16,6 +16,8 @@
                                     # says which of our kernels take ATen's calls
     pto.config.by_size = True       # PTO_BY_SIZE=1: they also take calls of sizes where they were
                                     # measured to be faster, so that results depend on the batch
+    pto.config.onnxruntime_takes = "all"  # PTO_ONNXRUNTIME_TAKES: faster, all: the nodes that new
+                                    # sessions of ONNX Runtime get kernels of ours for
     pto.config.interpret = True     # PTO_INTERPRET=1: calls of jitted functions run on the
                                     # interpreter, step by step; pto.print, pto.breakpoint
     pto.config.dump = print         # sees (stage, text) of everything that is compiled
@@ -35,9 +37,11 @@ from pto.errors import InvalidType, InvalidValue, unknown_attribute
 
 TARGETS = ("", "portable", "avx2", "avx512")
 _WEIGHTS = ("sampled", "compared", "never")
+_TAKES = ("faster", "all")
 PRECISIONS = ("highest", "high", "medium")
 _NAMES = ("cxx", "cache_dir", "tuned", "target", "threads", "weights", "matmul_precision",
-          "torch_attention", "measured", "by_size", "interpret", "dump")  # fmt: skip
+          "torch_attention", "measured", "by_size", "onnxruntime_takes",
+          "interpret", "dump")  # fmt: skip
 
 
 class Config:
@@ -169,6 +173,22 @@ class Config:
     def by_size(self, value: bool) -> None:
         _check_bool("by_size", value, "a row takes over from a size on, or for all sizes or none")
         _set("by_size", "PTO_BY_SIZE", "1" if value else "")
+
+    @property
+    def onnxruntime_takes(self) -> str:
+        """Which nodes our provider takes of a session of ONNX Runtime: those that it runs faster
+        than ONNX Runtime does, or all that it can run.
+        """
+        return os.environ.get("PTO_ONNXRUNTIME_TAKES", "") or "faster"
+
+    @onnxruntime_takes.setter
+    def onnxruntime_takes(self, value: str) -> None:
+        _check_choice(
+            "onnxruntime_takes", value, _TAKES,
+            "a node stays with ONNX Runtime where that was measured to be faster",
+            'assign "faster", or "all" for every node that has a kernel',
+        )  # fmt: skip
+        _set("onnxruntime_takes", "PTO_ONNXRUNTIME_TAKES", value)
 
     @property
     def interpret(self) -> bool:

@@ -42,8 +42,8 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 880,
-    "adapters": 17370,
-    "aten": 3530,
+    "adapters": 18250,
+    "aten": 3545,
     "base": 1590,
     "bench": 1224,
     "bindings": 5560,
@@ -56,13 +56,13 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5330,
     "isa": 20360,
-    "language": 12245,
+    "language": 12250,
     "launch": 6740,
     "models": 2500,
     "operators": 3330,
     "ops": 5180,
     "passes": 2680,
-    "pto": 2245,
+    "pto": 2260,
     "studio": 1000,
     "tasks": 11400,
     "testing": 1290,  # most of it moved here from tests/conformance

@@ -40,7 +40,8 @@ print(json.dumps(changed))
 """
 OTHER = {"cxx": "some-c++", "cache_dir": "/some/where", "tuned": "a.json:b.json",
          "target": "portable", "threads": 1, "weights": "never", "matmul_precision": "medium",
-         "torch_attention": True, "measured": True, "by_size": True, "interpret": True}  # fmt: skip
+         "torch_attention": True, "measured": True, "by_size": True,
+         "onnxruntime_takes": "all", "interpret": True}  # fmt: skip
 
 
 def plain_environment(**more: str) -> dict[str, str]:

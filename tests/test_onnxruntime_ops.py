@@ -32,6 +32,12 @@ from pto.language.op import op
 F32 = TensorProto.FLOAT
 
 
+@pytest.fixture(autouse=True)
+def all_nodes(monkeypatch):
+    """Sessions take all nodes that have kernels, also where stock is faster."""
+    monkeypatch.setattr(pto.config, "onnxruntime_takes", "all")
+
+
 def of_row(name, most):
     """The first cases of one node of this type, the plain ones first."""
     found = [

@@ -7,8 +7,9 @@
 Importing it registers the provider with ONNX Runtime. Every operator of the registry is a node of
 the domain ai.pto. Sessions with the provider know these nodes; `register(options)` makes them known
 to other sessions, and `translation_table()` lets torch.onnx.export write them. Python plans when a
-session is made; no Python runs in a call whose kernel exists. Thread safety: several threads may
-make and run sessions.
+session is made, and leaves to ONNX Runtime what that runs faster: see `explain(model)` and
+config.onnxruntime_takes. No Python runs in a call whose kernel exists. Thread safety: several
+threads may make and run sessions.
 """
 
 import importlib
@@ -19,7 +20,8 @@ from pto.adapters.onnxruntime import library, plan
 from pto.adapters.onnxruntime.export import translation_table
 from pto.adapters.onnxruntime.table import TABLE
 
-__all__ = ["PROVIDER", "describe", "providers", "register", "session", "translation_table"]
+__all__ = ["PROVIDER", "describe", "explain", "providers", "register", "session",
+           "translation_table"]  # fmt: skip
 
 PROVIDER = "PtoExecutionProvider"
 _KNOWN = "pto.operators"  # an entry of options that know ai.pto
@@ -40,6 +42,20 @@ def register(options: onnxruntime.SessionOptions) -> onnxruntime.SessionOptions:
 def session(model: object, options: onnxruntime.SessionOptions | None = None, **kwargs: object):
     """onnxruntime.InferenceSession with our provider first."""
     return onnxruntime.InferenceSession(model, options, providers=providers, **kwargs)
+
+
+def explain(model: object, options: onnxruntime.SessionOptions | None = None) -> str:
+    """Makes a session, and says which nodes became kernels, and why stock runs others that could.
+
+    A line for each group of nodes, "kernel: ..." or "stock: ...: why".
+    """
+    decisions: list[plan.Decision] = []
+    token = plan.heard.set(decisions)
+    try:
+        session(model, options)
+    finally:
+        plan.heard.reset(token)
+    return "\n".join(map(str, decisions))
 
 
 def describe() -> str:

@@ -7,7 +7,8 @@ attributes. Thread safety: pure functions.
 
 from dataclasses import dataclass, field
 
-from pto.adapters.onnxruntime.graph import OnnxNode
+from pto.adapters.onnxruntime.graph import OnnxNode, OnnxValue
+from pto.formulas import NotExpressible
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,38 @@ class LibraryOperator:
 def product(node: OnnxNode) -> LibraryOperator:
     """A product; a constant right operand of rank 2 is packed once, when the session is made."""
     b = node.inputs[1]
-    if b.is_constant and b.dtype in ("f32", "f16", "bf16") and len(b.shape) == 2:
+    if _is_packed(b):
         return LibraryOperator("matmul_packed", 2, {"cols": b.shape[1]}, {1: "_pack_right"})
     return LibraryOperator("matmul", 2)
 
 
+def _is_packed(b: OnnxValue) -> bool:
+    return b.is_constant and b.dtype in ("f32", "f16", "bf16") and len(b.shape) == 2
+
+
 def gemm(node: OnnxNode) -> LibraryOperator:
+    """alpha a b + beta c; as a linear layer, whose weight is packed once, where it is one."""
     flags = {f"transpose_{x}": bool(node.get(f"trans{x.upper()}", 0)) for x in "ab"}
     numbers = {name: node.get(name, 1.0) for name in ("alpha", "beta")}
+    b, c = node.inputs[1], node.input(2)
+    columns = b.shape[0 if flags["transpose_b"] else 1]
+    is_layer = not flags["transpose_a"] and numbers == {"alpha": 1.0, "beta": 1.0}
+    if is_layer and _is_packed(b) and (c is None or c.shape == (columns,)):
+        pack = "_pack_weight" if flags["transpose_b"] else "_pack_right"
+        return LibraryOperator("linear_packed", len(node.inputs), {"outputs": columns}, {1: pack})
     return LibraryOperator("gemm", len(node.inputs), numbers | flags)
+
+
+def convolution(node: OnnxNode) -> LibraryOperator:
+    """A convolution of images. Raises NotExpressible for other ranks and uneven padding."""
+    pads = node.get("pads", [0] * 4)
+    if len(node.input(0).shape) != 4 or pads[:2] != pads[2:]:
+        raise NotExpressible
+    if node.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise NotExpressible
+    numbers = {"stride": node.get("strides", [1, 1]), "dilation": node.get("dilations", [1, 1])}
+    numbers |= {"padding": pads[:2], "groups": node.get("group", 1)}
+    return LibraryOperator("conv2d", len(node.inputs), numbers)
 
 
 def transpose(node: OnnxNode) -> LibraryOperator:

@@ -133,6 +133,33 @@ def is_infinite(node: OnnxNode, x: Tensor) -> Tensor:
     return numbers.is_infinite(x, bool(above), bool(below))
 
 
+def _of_all(node: OnnxNode, *numbers: Tensor | None) -> None:
+    """Raises NotExpressible where slices have a scale each."""
+    if node.get("block_size", 0) or any(one is not None and one.ndim for one in numbers):
+        raise NotExpressible
+
+
+def quantize(node: OnnxNode, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    """x / scale to the nearest integer, even in the middle, plus the zero point, saturated."""
+    _of_all(node, scale, zero)
+    kind = tile.dtype(node.outputs[0].dtype)
+    if x.dtype is not tile.f32 or kind.is_float or kind.bytes > 2:
+        raise NotExpressible
+    least = 0.0 if kind.kind == "unsigned" else -(2.0 ** (8 * kind.bytes - 1))
+    whole = tile.round(x / scale)
+    whole = whole if zero is None else whole + cast(zero, tile.f32)
+    return cast(tile.clip(whole, least, least + 2.0 ** (8 * kind.bytes) - 1), kind)
+
+
+def dequantize(node: OnnxNode, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    """(x - zero point) * scale."""
+    _of_all(node, scale, zero)
+    if node.outputs[0].dtype != "f32" or x.dtype.bytes > 2:
+        raise NotExpressible
+    whole = cast(x, tile.f32)
+    return (whole if zero is None else whole - cast(zero, tile.f32)) * scale
+
+
 # --- shapes ---------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from pto import _core
 from pto.adapters.onnxruntime.graph import OnnxNode, OnnxValue
 from pto.adapters.onnxruntime.rows import bound, operator, row_of
 from pto.adapters.record import Record
+from pto.config import config
 from pto.language.dtypes import DType, dtype, f32
 from pto.language.op import Operator, op
 from pto.language.tensor import Tensor
@@ -33,9 +34,14 @@ class Group:
     outputs: tuple[OnnxValue, ...]
 
 
-def is_number(value: OnnxValue) -> bool:
-    """Says whether a value becomes a constant of the kernel."""
-    return value.data is not None and value.data.size == 1
+def is_number(node: OnnxNode, place: int) -> bool:
+    """Says whether an input becomes a constant of the kernel; a number that a model has learned is
+    read at the call, so that its layers share a kernel."""
+    value, row = node.inputs[place], row_of(node)
+    if value.data is None or value.data.size != 1:
+        return False
+    is_learned = value.dtype == "f32" and bool(value.shape)
+    return not (place in row.read or (row.learns and is_learned))
 
 
 def group_of(nodes: Sequence[OnnxNode], outputs: Sequence[OnnxValue]) -> Group:
@@ -50,7 +56,7 @@ def _read(nodes: Sequence[OnnxNode]) -> Iterator[OnnxValue]:
     for node in nodes:
         constants = row_of(node).constants
         for place, value in enumerate(node.inputs):
-            if value is not None and place not in constants and not is_number(value):
+            if value is not None and place not in constants and not is_number(node, place):
                 yield value
 
 
@@ -66,7 +72,7 @@ def build(group: Group, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         row = row_of(node)
         arguments = [
             None if value is None or place in row.constants
-            else wide(_number(trace, value) if is_number(value) else traced[value.name])
+            else wide(_number(trace, value) if is_number(node, place) else traced[value.name])
             for place, value in enumerate(node.inputs)
         ]  # fmt: skip
         results = row.build(node, *arguments)
@@ -102,7 +108,7 @@ def is_served(node: OnnxNode) -> bool:
     if row.build is None:
         return True
     group = group_of([node], [v for v in node.outputs if v is not None])
-    return bool(group.inputs) and graph_of(group) is not None
+    return bool(group.inputs) and traces(group)
 
 
 def fuses(node: OnnxNode) -> bool:
@@ -162,26 +168,37 @@ def _kinds(members: list[OnnxValue], prepared: Record | None) -> list[tuple[str,
     return [(dtype, len(sizes))]
 
 
-def graph_of(group: Group) -> _core.Graph | None:
-    """The group traced for the sizes of the model.
+def traces(group: Group) -> bool:
+    """Says whether the tile language expresses the group, the compiler has a form for it, and it
+    gives the element types and ranks that the model says.
 
-    None where the tile language cannot express it, the compiler has no form for it, or it gives
-    other element types or ranks than the model says.
+    Equal groups are tried once, as the layers of a model are.
     """
-    trace = Trace("group")
     sizes: dict[object, object] = {}
+    shapes = [_dims(v, sizes) for v in group.inputs]
+    key = structure(group) + str(shapes)
+    if key not in _traced:
+        _traced[key] = _traces(group, shapes)
+    return _traced[key]
+
+
+_traced: dict[str, bool] = {}
+
+
+def _traces(group: Group, shapes: Sequence[tuple]) -> bool:
+    trace = Trace("group")
     try:
-        tensors = [trace.input(v.name, v.dtype, _dims(v, sizes)) for v in group.inputs]
+        tensors = [trace.input(v.name, v.dtype, s)
+                   for v, s in zip(group.inputs, shapes, strict=True)]  # fmt: skip
         results = build(group, tensors)
         graph, _ = trace.finish(results)
         _core.explain(graph, lambda *_: None)
     except Exception:  # what does not compile, for whatever reason, stays with ONNX Runtime
-        return None
-    agrees = all(
+        return False
+    return all(
         str(result.dtype) == value.dtype and result.ndim == len(value.shape)
         for result, value in zip(results, group.outputs, strict=True)
     )
-    return graph if agrees else None
 
 
 def _dims(value: OnnxValue, sizes: dict) -> tuple:
@@ -200,18 +217,21 @@ def structure(group: Group) -> str:
     """A text that is equal for two groups exactly if they compute the same from equal inputs."""
     numbers: dict[str, int] = {}
 
-    def about(value: OnnxValue | None, is_fixed: bool = False) -> object:
+    def about(value: OnnxValue | None, is_known: bool = False) -> object:
         if value is None:
             return None
         number = numbers.setdefault(value.name, len(numbers))
         ones = None if value.shape is None else [n == 1 for n in value.shape]
-        data = value.data.tolist() if is_fixed or is_number(value) else None
+        data = value.data.tolist() if is_known else None
         return [number, value.dtype, ones, data]
 
     nodes = []
     for node in group.nodes:
         fixed = row_of(node).constants
-        read = [about(v, v is not None and place in fixed) for place, v in enumerate(node.inputs)]
+        read = [
+            about(v, v is not None and (place in fixed or is_number(node, place)))
+            for place, v in enumerate(node.inputs)
+        ]
         made = [about(v) for v in node.outputs]
         nodes.append([node.type, node.since, node.attributes, read, made])
     ends = [[about(v) for v in values] for values in (group.inputs, group.outputs)]
@@ -245,14 +265,37 @@ def _define(group: Group, key: str) -> Operator:
     return op(schema, "({}) -> ({})".format(*types))(definition)
 
 
-def compile_ahead(made: Operator, group: Group) -> None:
-    """Compiles the kernel for the sizes of the model, so that the first call does not wait.
+def ahead(group: Group) -> Iterator[tuple[tuple, ...]]:
+    """The shapes of the inputs for which to compile a kernel before the first call.
 
-    It takes a size that the model leaves open not to be 1.
+    A size that the model leaves open is not 1; but in the first shapes it is 1 on all first axes,
+    as of a batch of one.
     """
-    count = itertools.count()
-    shapes = [
-        tuple(1 if n == 1 else _core.Dim.symbol(next(count)) for n in v.shape) for v in group.inputs
-    ]
+
+    def shapes(is_single: bool) -> tuple[tuple, ...]:
+        count = itertools.count()  # numbered as a call numbers them
+        return tuple(
+            tuple(1 if n == 1 or (is_single and not axis and not isinstance(n, int))
+                  else _core.Dim.symbol(next(count)) for axis, n in enumerate(v.shape))
+            for v in group.inputs
+        )  # fmt: skip
+
+    if any(v.shape and not isinstance(v.shape[0], int) for v in group.inputs):
+        yield shapes(True)
+    yield shapes(False)
+
+
+def compile_ahead(made: Operator, group: Group, shapes: tuple[tuple, ...]) -> None:
+    """Compiles the kernel for these shapes, so that the first call does not wait.
+
+    A second call under the same settings does nothing.
+    """
+    key = made.index, str(shapes), config.target, config.cxx, config.cache_dir
+    if key in _compiled:
+        return
     tensors = [(v.dtype, shape) for v, shape in zip(group.inputs, shapes, strict=True)]
     _core.compile(made.trace(tensors, []))
+    _compiled.add(key)
+
+
+_compiled: set[tuple] = set()

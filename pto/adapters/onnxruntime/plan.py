@@ -2,20 +2,50 @@
 """The planner decides which nodes of a model become which kernels.
 
 A node that the table serves joins the groups that compute its inputs (graphs/partition.py). Each
-group becomes one kernel (group.py). Thread safety: any thread may plan.
+group becomes one kernel (group.py), unless stock runs it faster (costs.py, stock.py) and
+config.onnxruntime_takes is "faster". Thread safety: any thread may plan.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
 
+from pto.adapters.onnxruntime import costs, library
 from pto.adapters.onnxruntime import group as groups
-from pto.adapters.onnxruntime import library
 from pto.adapters.onnxruntime.graph import OnnxGraph, OnnxNode, OnnxValue, parse
-from pto.adapters.onnxruntime.rows import row_of
+from pto.adapters.onnxruntime.rows import DOMAIN, row_of
+from pto.adapters.onnxruntime.stock import Stock
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
+from pto.config import config
 from pto.graphs.partition import Partition
+from pto.side_by_side import side_by_side
 
 # An operator takes 32 tensors, and a kernel 64 with results and temporaries: these leave room.
 INPUTS_MAX, OUTPUTS_MAX, NODES_MAX = 12, 8, 48
+AHEAD_MAX = 12  # kernels that a session compiles for other shapes too: a second or two
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Nodes that have a kernel of ours; `reason` says why stock runs them, "" where we do."""
+
+    nodes: tuple[OnnxNode, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        names = " + ".join(node.type for node in self.nodes)
+        return f"stock: {names}: {self.reason}" if self.reason else f"kernel: {names}"
+
+
+heard: ContextVar[list[Decision] | None] = ContextVar("heard", default=None)
+
+
+def tell(decision: Decision) -> None:
+    """Adds a decision to what explain() of this thread hears."""
+    decisions = heard.get()
+    if decisions is not None:
+        decisions.append(decision)
 
 
 def fits(nodes: Sequence[OnnxNode]) -> bool:
@@ -38,11 +68,14 @@ def leaving(nodes: Sequence[OnnxNode], graph: OnnxGraph) -> list[OnnxValue]:
     return [v for v in made if v.is_output or v.name in read]
 
 
-def partition(graph: OnnxGraph) -> list[list[OnnxNode]]:
-    """The groups of nodes that the provider takes."""
+def partition(graph: OnnxGraph, stock: Stock | None) -> list[list[OnnxNode]]:
+    """The groups of nodes that the provider may take, but for what stock would lose a fusion by."""
     parts, ours = Partition[OnnxNode](fits), set()
     for node in graph.nodes:
-        served = not node.provider and groups.is_served(node)
+        kept = stock.keeps(node) if stock is not None else ""
+        if kept and row_of(node) is not None:
+            tell(Decision((node,), kept))
+        served = not node.provider and not kept and groups.is_served(node)
         reads = [v.name for v in (*node.inputs, *node.outer) if v is not None]
         makes = [v.name for v in node.outputs if v is not None]
         parts.add(node, reads, makes, served and groups.fuses(node))
@@ -51,21 +84,63 @@ def partition(graph: OnnxGraph) -> list[list[OnnxNode]]:
     return [nodes for nodes in parts.groups() if nodes[0].place in ours]
 
 
+def refused(group: groups.Group, stock: Stock | None) -> str:
+    """Why stock runs a group; "" where we do."""
+    if stock is None or any(node.domain == DOMAIN for node in group.nodes):
+        return ""
+    if len(group.nodes) == 1 and row_of(group.nodes[0]).view is not None:
+        return "stock changes a shape as fast"
+    return costs.estimate(group.nodes, group.inputs, group.outputs, stock).reason
+
+
 def plan(text: str, answer: int) -> None:
-    """Tells ONNX Runtime which groups of a graph we take."""
+    """Tells ONNX Runtime which groups of a graph we take, and compiles their kernels."""
     graph = parse(text)
     if graph.parent and graph.parent not in CONTROL_FLOW:
         return
-    for nodes in partition(graph):
-        parts = [nodes]
-        if len(nodes) > 1:
-            whole = groups.group_of(nodes, leaving(nodes, graph))
-            parts = parts if groups.graph_of(whole) is not None else [[node] for node in nodes]
-        for part in parts:
-            if len(part) == 1 and row_of(part[0]).view is not None:
-                library.take_view(answer, part[0].place)
-            else:
-                library.take(answer, [node.place for node in part])
+    stock = None
+    if config.onnxruntime_takes == "faster":
+        ours = {n.place for n in graph.nodes if costs.is_ours(n) and groups.is_served(n)}
+        stock = Stock(graph, ours)
+    taken = [part for nodes in partition(graph, stock) for part in _decided(nodes, graph, stock)]
+    compile_ahead([part for part in taken if groups.fuses(part.nodes[0])])
+    for part in taken:
+        (first, *others) = part.nodes
+        if not others and row_of(first).view is not None:
+            library.take_view(answer, first.place)
+        else:
+            library.take(answer, [node.place for node in part.nodes])
+
+
+def _decided(
+    nodes: list[OnnxNode], graph: OnnxGraph, stock: Stock | None
+) -> Iterator[groups.Group]:
+    """The parts of a group that we take: all, none, or single nodes where it does not trace."""
+    whole = groups.group_of(nodes, leaving(nodes, graph))
+    parts = [whole]
+    if len(nodes) > 1 and not groups.traces(whole):
+        parts = [groups.group_of([node], leaving([node], graph)) for node in nodes]
+    for part in parts:
+        reason = refused(part, stock)
+        tell(Decision(part.nodes, reason))
+        if not reason:
+            yield part
+
+
+def compile_ahead(taken: Sequence[groups.Group]) -> None:
+    """Compiles the kernels of groups side by side, those of equal groups once.
+
+    The first call with other shapes than the first ones of ahead() waits where there are many.
+    """
+    first: dict[tuple[int, str], Callable[[], None]] = {}
+    others: dict[tuple[int, str], Callable[[], None]] = {}
+    for group in taken:
+        made = groups.operator_of(group)
+        for place, shapes in enumerate(groups.ahead(group)):
+            job = partial(groups.compile_ahead, made, group, shapes)
+            (others if place else first)[made.index, str(shapes)] = job
+    jobs = first | others if len(first) + len(others) <= AHEAD_MAX else first
+    side_by_side(list(jobs.values()))
 
 
 def build(text: str, answer: int) -> None:
@@ -74,12 +149,12 @@ def build(text: str, answer: int) -> None:
     if not groups.fuses(graph.nodes[0]):
         build_call(graph, answer)
         return
-    outputs = [graph.values[name] for name in graph.outputs]
+    outputs = [v for node in graph.nodes for v in node.outputs if v and v.name in graph.outputs]
     group = groups.group_of(graph.nodes, outputs)
     made = groups.operator_of(group)
-    groups.compile_ahead(made, group)
     inputs = [[graph.inputs.index(value.name)] for value in group.inputs]
-    library.use(answer, made.index, inputs, [], range(len(outputs)))
+    places = [graph.outputs.index(value.name) for value in outputs]
+    library.use(answer, made.index, inputs, [], places)
 
 
 def build_call(graph: OnnxGraph, answer: int) -> None:

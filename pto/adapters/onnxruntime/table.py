@@ -25,7 +25,11 @@ class View(IntEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """`build` is the formula; `call` makes the LibraryOperator that runs alone in its kernel."""
+    """`build` is the formula; `call` makes the LibraryOperator that runs alone in its kernel.
+
+    Constants of one element become part of the kernel, but for the inputs `read`, and, where the
+    row `learns`, for those that have axes, as a model's weights have.
+    """
 
     first: int
     last: int
@@ -33,6 +37,8 @@ class Row:
     constants: tuple[int, ...] = ()
     view: View | None = None
     call: Callable | None = None  # node -> LibraryOperator, alone in its kernel
+    read: tuple[int, ...] = ()
+    learns: bool = False
 
     def serves(self, node: OnnxNode) -> bool:
         """Says whether this version is known and what must be constant is."""
@@ -51,10 +57,10 @@ CONTROL_FLOW = {"If", "Loop", "Scan"}
 
 TABLE: dict[str, Row] = {
     # arithmetic
-    "Add": Row(7, 14, f.of(tile.add)),
-    "Sub": Row(7, 14, f.of(tile.sub)),
-    "Mul": Row(7, 14, f.of(tile.mul)),
-    "Div": Row(7, 14, f.divide),
+    "Add": Row(7, 14, f.of(tile.add), learns=True),
+    "Sub": Row(7, 14, f.of(tile.sub), learns=True),
+    "Mul": Row(7, 14, f.of(tile.mul), learns=True),
+    "Div": Row(7, 14, f.divide, learns=True),
     "Mod": Row(10, 13, f.modulo),
     "Pow": Row(7, 15, f.power),
     "Sum": Row(8, 13, f.joined_by(tile.add)),
@@ -113,6 +119,8 @@ TABLE: dict[str, Row] = {
     # element types and shapes
     "Cast": Row(6, 25, f.cast_by_attribute),
     "CastLike": Row(15, 25, f.cast_to),
+    "QuantizeLinear": Row(10, 25, f.quantize, read=(1, 2)),
+    "DequantizeLinear": Row(10, 25, f.dequantize, read=(1, 2)),
     "Identity": Row(1, 25, f.of(lambda x: x), view=View.SAME),
     "Reshape": Row(5, 25, view=View.SHAPE),
     "Flatten": Row(1, 25, view=View.MATRIX),
@@ -143,6 +151,7 @@ TABLE: dict[str, Row] = {
     # matrices and what moves elements
     "MatMul": Row(1, 13, call=c.product),
     "Gemm": Row(7, 13, call=c.gemm),
+    "Conv": Row(1, 22, call=c.convolution),
     "Transpose": Row(1, 25, call=c.transpose),
     "Gather": Row(1, 13, call=c.gather),
     "Concat": Row(4, 13, call=c.concat),
