@@ -236,6 +236,9 @@ READ_IN_OTHER_SHAPES = {
     "by attention and a program": (lambda h: attended(h) + h, False),
     "by attention and the caller": (lambda h: (attended(h), h.view(-1)), False),
     "in two shapes": (lambda h: (torch.sort(h.view(-1))[0], attended(h)), False),
+    "by sorting and a program behind it": (
+        lambda h: (lambda rows: torch.sort(rows)[0] * 2 + rows)(h.view(3, 16)), False,
+    ),
     "by the caller": (lambda h: (h.view(2, 3, 8), h.sum()), True),
     "by the caller in two shapes": (lambda h: (h.view(2, 3, 8), h), False),
     "by sorting": (lambda h: torch.sort(h.view(2, -1, 8).view(-1))[0] + 1, True),
