@@ -47,7 +47,7 @@ endfunction()
 # PyTorch: operators through its C shims, which need no header of PyTorch. An empty library of the
 # same SONAME makes the dynamic linker find these symbols in the libtorch_cpu.so already loaded.
 pto_adapter(torch EXCEPT
-            "/(node|autocast|[a-z]+_(call|front|owner)|scaled_dot_product)\\.cpp$")
+            "/(node|autocast|[a-z]+_(call|front|owner|reader|view)|scaled_dot_product)\\.cpp$")
 file(WRITE ${PROJECT_BINARY_DIR}/stub/empty.cpp "")
 add_library(torch_stub SHARED ${PROJECT_BINARY_DIR}/stub/empty.cpp)
 set_target_properties(torch_stub PROPERTIES OUTPUT_NAME torch_cpu
