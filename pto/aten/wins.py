@@ -24,6 +24,7 @@ from pto.aten.binding import Bound
 from pto.aten.records import arrays_in, library
 from pto.config import config
 from pto.language.dtypes import dtype
+from pto.measured_target import target
 
 TABLE = Path(__file__).with_name("wins.json")
 LOSSES = Path(__file__).with_name("losses.json")
@@ -32,17 +33,6 @@ SIZES = (16 << 10, 256 << 10, 4 << 20, 64 << 20)  # bytes of a tensor
 Cells = dict[str, dict[str, dict[str, list[float]]]]
 _BY_SIZE = "; pto.config.by_size takes the sizes where ours is faster"
 _UNMEASURED = "nobody has measured on this kind of machine whether it is faster; ask for slot=0"
-
-
-@functools.lru_cache(maxsize=8)
-def _target(asked: str) -> str:
-    flags = _core.target_flags()
-    return "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else "portable"
-
-
-def target() -> str:
-    """The column of this machine, or of config.target."""
-    return _target(config.target)
 
 
 @functools.cache

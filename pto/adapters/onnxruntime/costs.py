@@ -6,8 +6,9 @@
 `costs.json` has a column for each target, with the times of single nodes of stock and of ours;
 `python -m bench.onnx_costs` measures and writes it. A kernel of several nodes is taken to cost a
 call, the elements that it reads and writes, and what its nodes compute beyond moving an element. A
-size that the model leaves open counts as 1 on the first axis and as 32 on others. The decision
-depends on the model and the target alone. Thread safety: any thread may ask.
+size that the model leaves open counts as 1 on the first axis and as 32 on others; an unnamed number
+of rows of a matrix, a batch times a length, as 16 at least. The decision depends on the model and
+the target alone. Thread safety: any thread may ask.
 """
 
 import functools
@@ -17,11 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pto import _core
 from pto.adapters.onnxruntime.graph import OnnxNode, OnnxValue
 from pto.adapters.onnxruntime.stock import Stock
-from pto.config import config
 from pto.errors import InvalidValue
+from pto.measured_target import target
 
 TABLE = Path(__file__).with_name("costs.json")
 TARGETS = ("portable", "avx2", "avx512")
@@ -91,17 +91,6 @@ def checked(text: str) -> dict[str, dict]:
 def table() -> dict[str, dict]:
     """The table of the package. Raises InvalidValue for a broken one."""
     return checked(TABLE.read_text())
-
-
-@functools.lru_cache(maxsize=8)
-def _target(asked: str) -> str:
-    flags = _core.target_flags()
-    return "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else "portable"
-
-
-def target() -> str:
-    """The column of this machine, or of config.target."""
-    return _target(config.target)
 
 
 def elements(value: OnnxValue) -> int:

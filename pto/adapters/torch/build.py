@@ -45,23 +45,14 @@ NPU = dataclasses.replace(
     sources=tuple(sorted((_HERE / "npu").glob("*.cpp"))),
 )
 _PYTHON = sysconfig.get_path("include")
+_CALLS = ("direct_call", "object_owner", "tensor_reader", "strided_view", "dtypes", "aten_call",
+          "aten_front")  # fmt: skip
 DIRECT = dataclasses.replace(
     NODE,
     name="direct",
     title="direct calls from Python",
     without="without it a call takes about a microsecond more",
-    sources=tuple(
-        _HERE / f"{name}.cpp"
-        for name in (
-            "direct_call",
-            "object_owner",
-            "tensor_reader",
-            "strided_view",
-            "dtypes",
-            "aten_call",
-            "aten_front",
-        )  # fmt: skip
-    ),
+    sources=tuple(_HERE / f"{name}.cpp" for name in _CALLS),
     identity=(*NODE.identity, sysconfig.get_config_var("SOABI")),
     folders=(*NODE.folders, f"-isystem{_PYTHON}"),
     links=(*NODE.links, "-ltorch_python"),

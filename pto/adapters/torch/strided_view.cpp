@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // strided_view(x, sizes, strides, offset): x.as_strided() of plain tensors, for the steps of
 // compiled graphs that only read. PyTorch's method parses its arguments and goes through its
-// dispatcher, which takes three times as long.
+// dispatcher, which takes five times as long.
 //
 // Errors: those of as_strided, which takes all else.
 // Thread safety: any thread that holds Python's lock.

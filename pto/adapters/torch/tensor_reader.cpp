@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the tensors of calls from Python, as those of jitted functions, for bindings/argument.hpp.
 //
-// PyTorch's exchange interface and the two methods that tell whether PyTorch must handle a tensor
-// itself take about 180 ns, this takes ten. What is not plain is left to them.
+// A call of eight tensors takes 1.0 us so, and 2.5 us by PyTorch's exchange interface and the two
+// methods that tell whether PyTorch must handle a tensor itself. What is not plain is left to these.
 // Thread safety: any thread that holds Python's lock.
 #include <torch/csrc/autograd/python_variable.h>
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from pto import _core
 from pto.adapters.torch import direct
+from pto.adapters.torch.compile.attention_pattern import recognise_attention
 from pto.adapters.torch.compile.mutations import write_in_place
 from pto.adapters.torch.compile.options import Options
 from pto.adapters.torch.compile.plan import ATEN, name_of, planned
-from pto.adapters.torch.compile.recognise import recognise_attention
 from pto.adapters.torch.compile.replay import Replay
 from pto.errors import Error, Failure
 from torch import fx
