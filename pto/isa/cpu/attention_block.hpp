@@ -95,7 +95,11 @@ class KeyBlock {
  public:
   explicit KeyBlock(const pto_attention_job& of) : KeyBlock(of, Sizes(of)) {}
   KeyBlock(const pto_attention_job& of, const Sizes& blocks)
-      : job(of), sizes(blocks), areas_(sizes), memory_(static_cast<float*>(of.workspace)) {}
+      : job(of),
+        sizes(blocks),
+        sees_all_(of.first <= -PTO_ATTENTION_UNBOUNDED && of.last >= PTO_ATTENTION_UNBOUNDED),
+        areas_(sizes),
+        memory_(static_cast<float*>(of.workspace)) {}
 
   const pto_attention_job& job;
   const Sizes sizes;
@@ -127,6 +131,10 @@ class KeyBlock {
   }
   // Returns the sliver with its keys.
   Sliver look(Sliver s) const {
+    if (sees_all_) {
+      s.keys = {0, keys};
+      return s;
+    }
     s.keys = {keys, 0};
     for (int i = 0; i < s.rows; ++i) {
       const Seen one = seen(s.row + i);
@@ -137,6 +145,7 @@ class KeyBlock {
     return s;
   }
   Seen seen(int i) const {
+    if (sees_all_) return {0, keys};
     const int64_t place = int64_t(query(i)) + job.position - key;
     const int64_t first = place + job.first, last = place + job.last + 1;
     return {int(first < 0      ? 0
@@ -166,6 +175,7 @@ class KeyBlock {
  private:
   int32_t* places() const { return reinterpret_cast<int32_t*>(memory_ + areas_.places); }
 
+  const bool sees_all_;  // each row sees all keys
   const Areas areas_;
   float* const memory_;
 };

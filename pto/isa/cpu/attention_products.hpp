@@ -19,7 +19,10 @@ namespace attention {
 template <class T>
 PTO_INLINE void pack_row(const T* from, int64_t stride, int width, float scale, float* to,
                          int rows) {
-  for (int k = 0; k < width; k += kGroup, to += rows * kGroup)
+  int k = 0;
+  for (; stride == 1 && k + kGroup <= width; k += kGroup, to += rows * kGroup)
+    lanes::store<kGroup>(to, lanes::load<kGroup>(from + k) * scale);
+  for (; k < width; k += kGroup, to += rows * kGroup)
     lanes::store<kGroup>(to, read<kGroup>(from, k, stride, width) * scale);
 }
 
@@ -35,6 +38,11 @@ void pack_columns(const pto_attention_operand& x, int first, int count, int widt
 // Writes kPanel elements of a row, from `col` on, as a row of a right panel, [rows][kPanel].
 template <class T>
 PTO_INLINE void pack_part(const T* from, int64_t stride, int col, int width, float* to) {
+  if (stride == 1 && col + kPanel <= width) {
+    for (int more = 0; more < kPanel; more += kLane)
+      lanes::store<kLane>(to + more, lanes::load<kLane>(from + col + more));
+    return;
+  }
   for (int more = 0; more < kPanel && col + more < width; more += kLane)
     lanes::store<kLane>(to + more, read<kLane>(from, col + more, stride, width));
 }

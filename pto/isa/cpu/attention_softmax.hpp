@@ -143,9 +143,10 @@ class Softmax {
   }
 
   void rescale(int row, float now) const {
-    if (now == b_.largest(row)) return;
-    const float factor = lanes::exp2_to_one(lanes::splat<V>(b_.largest(row) - now))[0];
+    const float before = b_.largest(row);
     b_.largest(row) = now;
+    if (now == before || before == kLowest) return;  // before the first weight all sums are 0
+    const float factor = lanes::exp2_to_one(lanes::splat<V>(before - now))[0];
     b_.sum(row) *= factor;
     for (int col = 0; col < b_.sizes.outs; col += kLane)
       lanes::store<kLane>(b_.outs(row) + col, lanes::load<kLane>(b_.outs(row) + col) * factor);

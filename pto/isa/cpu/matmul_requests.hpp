@@ -27,10 +27,12 @@ class Lines {
     start(runs->begin);
     const int64_t lines = (runs_.bytes + kLineBytes - 1) / kLineBytes + 1;
     ask(ahead * ((runs->bytes + kLineBytes - 1) / kLineBytes + 1));
-    const int64_t all = left_ * lines - runs_.begin / kLineBytes;
+    are_short_ = !runs_.places && lines <= kShortLines;
+    const int64_t all = are_short_ ? left_ : left_ * lines - runs_.begin / kLineBytes;
     turn_ = turns > 0 ? (all + turns - 1) / turns : 0;
   }
   PTO_INLINE void take_turn() {
+    if (are_short_) return ask_runs(turn_);
     if (lines_ <= turn_) return ask(turn_);
     if (at_ >= found_) find();
     for (int64_t i = 0; i < turn_; ++i, at_ += kLineBytes) __builtin_prefetch(at_, 0, 2);
@@ -62,6 +64,15 @@ class Lines {
       if (--left_ > 0) start(0);
     }
   }
+  // The same for short runs, each of them whole.
+  PTO_INLINE void ask_runs(int64_t count) {
+    count = count < left_ ? count : left_;
+    at_run_ += count, left_ -= count;
+    for (; count > 0; --count, at_ += runs_.distance) {
+      for (int64_t i = 0; i < runs_.bytes; i += kLineBytes) __builtin_prefetch(at_ + i, 0, 2);
+      __builtin_prefetch(at_ + runs_.bytes - 1, 0, 2);
+    }
+  }
   PTO_INLINE void start(int64_t begin) {
     const char* const run = pto_run_at(&runs_, at_run_);
     at_ = run + begin - reinterpret_cast<uintptr_t>(run + begin) % kLineBytes;
@@ -77,11 +88,13 @@ class Lines {
       __builtin_prefetch(page, 0, 2);
   }
 
-  static constexpr int64_t kPage = 4096, kFound = 8 * kPage;
+  static constexpr int64_t kPage = 4096, kFound = 8 * kPage, kShortLines = 9;
 
   pto_runs runs_ = {};
   const char *at_ = nullptr, *found_ = nullptr;
-  int64_t at_run_ = 0, lines_ = 0, left_ = 0, turn_ = 0;  // lines_ of the run
+  int64_t at_run_ = 0, lines_ = 0, left_ = 0;  // lines_ of the run
+  int64_t turn_ = 0;                           // lines, or runs if these are short
+  bool are_short_ = false;
 };
 
 // Counts the products that share what comes next, from this one on.
