@@ -144,10 +144,33 @@ def test_by_size_a_row_takes_the_sizes_where_it_is_faster(cells):
         pto.aten.enable(only=["neg"])
 
 
-def test_a_damaged_file_of_cells_is_none(cells):
-    wins.measured_file().write_text('{"avx512": {"exp"')  # as a full disk leaves it
-    assert "chosen: slot 0 tile" in pto.aten.explain("exp", x)
-    assert wins.own() == {} and pto.aten.log(x + 3).dtype == np.float32
+@pytest.mark.parametrize("content, wrong", [
+    (b'{"avx512": {"exp"', "Expecting"),  # as a full disk leaves it
+    (b"\xff", "can't decode byte"),
+    (b"[1]", r"it is \[1\], no object"),
+    (b'{"avx2": 5}', "avx2 is 5, no object"),
+    (b'{"avx2": {"exp": [2.0]}}', r"avx2, exp is \[2.0\], no object"),
+    (b'{"avx2": {"exp": {"float32": 2.0}}}', "avx2, exp, float32 is 2.0, no list of ratios"),
+    (b'{"avx2": {"exp": {"float32": [2, NaN]}}}', r"float32 is \[2, nan\], no list of ratios"),
+    (b'{"avx2": {"exp": {"float32": ["2"]}}}', r"float32 is \['2'\], no list of ratios"),
+    (b'{"avx2": {"exp": {"float32": [-1]}}}', r"float32 is \[-1\], no list of ratios"),
+])  # fmt: skip
+def test_a_damaged_file_of_cells_is_none_and_a_warning_says_how_to_mend_it(cells, content, wrong):
+    wins.measured_file().write_bytes(content)
+    config.measured = True
+    with pytest.warns(RuntimeWarning, match=rf"cells\.json is not read: .*{wrong}") as told:
+        assert wins.own() == {}
+        assert "chosen: slot 0 tile" in pto.aten.explain("exp", x)
+        assert pto.aten.log(x + 3).dtype == np.float32
+    assert len(told) == 1 and "fix: remove it, or measure again" in str(told[0].message)
+
+
+def test_a_row_of_another_version_in_a_file_of_cells_changes_no_other(cells):
+    rows = {"no_such_row": {"float32": [2]}, "log": {"float32": [2]}}
+    wins.measured_file().write_text(wins.text({wins.target(): rows}))
+    assert "not slot 0 tile" in pto.aten.explain("log", x)
+    config.measured = True
+    assert "chosen: slot 0 tile" in pto.aten.explain("log", x)
 
 
 def test_measure_writes_cells_that_count_where_they_are_asked_for(cells, capsys, monkeypatch):

@@ -10,6 +10,7 @@ import pto.torch
 from pto.adapters.torch.compile.compiled import CompiledGraph
 from pto.adapters.torch.compile.options import Options
 
+torch.manual_seed(0)
 Q, K, V = randn(2, 3, 5, 8), randn(2, 3, 6, 8), randn(2, 3, 6, 4)
 BIAS, PADDING, CAUSAL = randn(1, 3, 5, 6), randn(2, 1, 1, 6) * 9, randn(5, 6)
 

@@ -14,6 +14,7 @@ ATEN_OPS = torch.ops.aten
 BATCH_NORM = ATEN_OPS._native_batch_norm_legit_functional
 INF, NAN = float("inf"), float("nan")
 WHOLE = tensor([[-7, -6, -1, 0], [1, 5, 6, 7]])
+torch.manual_seed(0)
 PLANES = randn(2, 3, 7, 9)
 AWKWARD = tensor([[NAN, 1.0, 1.0, -INF], [2.0, INF, NAN, NAN], [-INF, -INF, 0.0, -0.0]])[None]
 SMALL = (torch.int32, torch.int16, torch.int8, torch.uint8)

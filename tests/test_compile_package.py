@@ -16,6 +16,8 @@ import pto.torch
 from pto import container
 from pto.adapters.torch.graph_function import check
 
+torch.manual_seed(0)
+
 
 class Layer(nn.Module):
     """Products, attention, a norm, an operator that only ATen has, a buffer that is written."""

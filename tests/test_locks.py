@@ -81,6 +81,28 @@ names = "parent's", "child's"
 print([tuned.Store("tuned.json").get(name) for name in names])
 """
 
+COMPUTES = """
+import torch, pto.torch
+from pto.adapters.torch.compile import values
+
+def compute_when_forked(sizes):
+    begins.set()
+    is_forked.wait()
+    return ()
+
+def compute_in_child():
+    values.expressions = tuple
+    assert values.Promise(torch.ones(2, 3)).shape == (2, 3)
+
+values.expressions = compute_when_forked
+begins, is_forked = threading.Event(), threading.Event()
+thread = threading.Thread(target=lambda: values.Promise(torch.ones(1)).shape)
+thread.start()
+begins.wait()
+print(child_s(compute_in_child))
+is_forked.set()
+"""
+
 
 def test_a_child_defines_compiles_and_calls_while_a_thread_of_its_parent_holds_all(tmp_path):
     done = children.run("-c", BEGIN + HELD, cwd=tmp_path, env={
@@ -92,6 +114,12 @@ def test_a_child_writes_a_file_of_options_that_a_thread_of_its_parent_was_writin
     done = children.run("-c", BEGIN + WRITES, cwd=tmp_path, env={
         **os.environ, "PYTHONPATH": str(PTO.parent)})  # fmt: skip
     assert done.stdout == "0\n[{'merge': 2}, {'merge': 2}]\n", done.stderr
+
+
+def test_a_child_computes_a_property_that_a_thread_of_its_parent_was_computing(tmp_path):
+    done = children.run("-c", BEGIN + COMPUTES, cwd=tmp_path, env={
+        **os.environ, "PYTHONPATH": str(PTO.parent)})  # fmt: skip
+    assert done.stdout == "0\n", done.stderr
 
 
 def test_a_lock_that_the_forking_thread_holds_stays_its_own():
@@ -130,3 +158,9 @@ def test_modules_have_no_other_locks():
     for path in PTO.rglob("*.py"):
         other = re.search(r"^\w+.*= threading\.\w*(Lock|Condition)\(", path.read_text(), re.M)
         assert other is None, f"{path.relative_to(PTO)}: {other[0]}: write pto.locks.Lock()"
+
+
+def test_no_property_has_a_lock():
+    for path in PTO.rglob("*.py"):
+        found = re.search(r"^ +@(functools\.)?cached_property", path.read_text(), re.M)
+        assert found is None, f"{path.relative_to(PTO)}: write @kept, which has no lock"

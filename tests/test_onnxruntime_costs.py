@@ -2,6 +2,7 @@
 """What the provider leaves to stock ONNX Runtime: laws of the decision, and none about times."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -165,20 +166,42 @@ def test_the_table_has_every_target():
     assert set(costs.table()) == set(TARGETS) - {""} == set(costs.TARGETS)
 
 
+def is_broken():
+    return re.escape(f"the table of costs {costs.TABLE} is broken")
+
+
 @pytest.mark.parametrize("spoil, wrong", [
     (lambda t: t.pop("avx2"), "it lacks 'avx2'"),
     (lambda t: t["avx512"]["nodes"].pop("Neg"), "avx512 lacks Neg"),
     (lambda t: t["avx512"]["nodes"].update(Add=[1, 2]), "a cell of avx512, nodes"),
     (lambda t: t["avx2"]["products"].update(MatMul=[[1]]), "a cell of avx2, products"),
     (lambda t: t["avx2"].update(reorder=-1), "a cell of avx2 is no time"),
+    (lambda t: t["avx2"]["nodes"].pop("Transpose"), "avx2 lacks Transpose"),
+    (lambda t: t["avx2"]["products"].pop("Conv"), "avx2 lacks Conv"),
+    (lambda t: t["avx2"]["products"]["Gemm"].pop(), "a line of avx2, products"),
 ])  # fmt: skip
 def test_a_broken_table_is_an_error(spoil, wrong):
     table = json.loads(costs.TABLE.read_text())
     spoil(table)
     with pytest.raises(InvalidValue, match=wrong):
         costs.checked(json.dumps(table))
-    with pytest.raises(InvalidValue, match="the table of costs costs.json is broken"):
+    with pytest.raises(InvalidValue, match=is_broken()):
         costs.checked("{")
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", None])
+def test_a_session_with_a_broken_table_is_an_error(monkeypatch, tmp_path, content):
+    monkeypatch.setattr(costs, "TABLE", tmp_path / "costs.json")
+    monkeypatch.setattr(costs, "table", costs.table.__wrapped__)
+    monkeypatch.setattr(pto.config, "onnxruntime_takes", "faster")
+    if content is not None:
+        costs.TABLE.write_bytes(content)
+    model = chain().SerializeToString()
+    for make in (session, pto.onnxruntime.session, pto.onnxruntime.explain):
+        with pytest.raises(InvalidValue, match=is_broken()):
+            make(model)
+    pto.config.onnxruntime_takes = "all"  # asks for no times
+    assert len(assigned(session(model))) == 2
 
 
 def test_another_choice_of_nodes_is_an_error():

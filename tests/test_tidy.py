@@ -93,6 +93,18 @@ BROKEN = {
         {"pto/isa/a.py": PY + 'def f():\n    """Whose rows."""\n'},
         "a.py:3: a comment opens with 'Whose'",
     ),
+    "data without a seed": (
+        {"tests/a.py": PY + "import torch\nX = {'a': torch.randn(3)}\ntorch.manual_seed(0)\n"},
+        "a.py:3: torch.randn() draws",
+    ),
+    "data of a decorator without a seed": (
+        {"tests/a.py": PY + "@cases(np.random.uniform(2))\ndef test(x):\n    pass\n"},
+        "np.random.uniform() draws",
+    ),
+    "a generator without a seed": (
+        {"tests/a.py": PY + "RNG = np.random.default_rng()\n"},
+        "np.random.default_rng() draws",
+    ),
     "two classes of one name": (
         {
             "pto/ir/a.hpp": CPP + "namespace pto {\nstruct Step {\n  int a;\n};\n}\n",
@@ -175,6 +187,10 @@ ALLOWED = {
     "pto/adapters/torch/a.py": PY + "import torch\n",
     "pto/__init__.py": PY + "from pto.ops import gelu\n",
     "tests/a.py": PY + "# Of no room.\nimport pto, torch\n",
+    "tests/b.py": PY
+    + "X = np.random.default_rng(0).random(3), torch.rand(3, generator=draws)\n"
+    + "F = lambda: torch.rand(3)\ndef f():\n    return random.random()\n",
+    "tests/c.py": PY + "torch.manual_seed(0)\nX = torch.rand(3)\n",
     "pto/ir/prose.hpp": CPP
     + "// Keeps the data\n// Of a run; Whose, What.\nint what();  // of a run\n",
     "pto/ir/prose.py": PY

@@ -10,6 +10,7 @@ import torch
 import pto.torch  # noqa: F401
 
 ops = torch.ops.pto
+torch.manual_seed(0)
 X = torch.randn(3, 4)
 
 

@@ -5,7 +5,7 @@
 
 Each rule is a function of a File (or of all files) that yields Offences; RULES lists them, and
 tests/test_tidy.py shows that each can fail. The rules of rooms stand in rooms.py, those of English
-in prose.py, that of class names in classes.py.
+in prose.py, that of class names in classes.py, that of random data in draws.py.
 """
 
 import ast
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from classes import second_classes
+from draws import unseeded_draws
 from prose import openings, wording
 from repository import File, Offence, blanked, repository_files
 from rooms import budgets, circles, frameworks, may_use, page_of_rooms
@@ -214,6 +215,7 @@ RULES = [
     include_headers,
     may_use,
     frameworks,
+    unseeded_draws,
 ]
 RULES_OF_ALL = [alike, circles, budgets, page_of_rooms, second_classes]
 

@@ -11,12 +11,12 @@ lie in several orders is ATen's, because each of its kernels lets another tensor
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from pto.aten.binding import Bound
 from pto.aten.records import arrays_in, library, record_of
+from pto.kept import kept
 
 
 def is_pointwise(full_name: str) -> bool:
@@ -58,15 +58,15 @@ class Order:
         is_known = self._are_alike if self._is_pointwise else self._strides is not None
         return None if is_known else "its tensors lie in other orders than row by row"
 
-    @cached_property
+    @kept
     def _are_in_order(self) -> bool:
         return all(map(is_in_order, self._arrays))
 
-    @cached_property
+    @kept
     def _are_alike(self) -> bool:
         return lie_alike(self._arrays)
 
-    @cached_property
+    @kept
     def _strides(self) -> list[tuple[int, ...]] | None:
         """The strides of the results that a call makes, in elements; None: not known."""
         record = self._bound.record
@@ -76,7 +76,7 @@ class Order:
             return None
         return library().strides(record, self._bound.values)
 
-    @cached_property
+    @kept
     def _axes(self) -> tuple[int, ...] | None:
         """The axes of the result by stride, largest first; None where they need no change."""
         if self.is_plain or not self._is_pointwise or self._are_in_order:

@@ -15,9 +15,9 @@ pure functions.
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from pto.aten.records import Argument, Record, library
+from pto.kept import kept
 
 # Types of schemas and their letters in compat/infini/signature.h; a small letter: optional.
 _LETTERS = {"Tensor": "T", "Tensor[]": "L", "Tensor?[]": "P", "Scalar": "S", "Scalar[]": "Z",
@@ -63,15 +63,15 @@ class Signature:
     out: Record | None  # it writes outputs
     functional: Record | None  # it returns results
 
-    @cached_property
+    @kept
     def names(self) -> tuple[str, ...]:
         return tuple(spelled(one.name) for one in self.arguments)
 
-    @cached_property
+    @kept
     def letters(self) -> str:
         return "".join(letter(one.type) or "?" for one in self.arguments)
 
-    @cached_property
+    @kept
     def required(self) -> int:
         """Arguments up to the last one without a default."""
         needed = [i for i, one in enumerate(self.arguments) if one.is_required]

@@ -17,7 +17,7 @@ import linecache
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from pto import _core
@@ -27,6 +27,7 @@ from pto.aten.orders import Order, is_pointwise
 from pto.aten.records import Record, arrays_in, library
 from pto.aten.row_plans import outputs_of, plan
 from pto.aten.wins import may_win, why_not
+from pto.kept import kept
 from pto.language.dtypes import dtype, f32
 from pto.language.jit import jit
 from pto.language.operation import names_of
@@ -76,7 +77,7 @@ class Row:
     sample: Callable[..., dict[str, Any]] | None = None
     base: str = ""  # the overload of which this is another name
 
-    @cached_property
+    @kept
     def is_pointwise(self) -> bool:
         """Whether each element of the result depends on those at its place alone."""
         return is_pointwise(self.base or self.overload)
@@ -85,7 +86,7 @@ class Row:
     def is_compiled(self) -> bool:
         return "out" not in self.parameters
 
-    @cached_property
+    @kept
     def program(self) -> Any:
         if not self.is_compiled:
             return self.formula
@@ -95,7 +96,7 @@ class Row:
     def _is_wide(self) -> bool:
         return self.widens and bool(self.ulp)
 
-    @cached_property
+    @kept
     def in_place_program(self) -> Any:
         """The program that writes its result into `self`."""
         return jit(self._written("self[:] = "))
@@ -113,7 +114,7 @@ class Row:
         exec(compile(text, file, "exec"), space)
         return space[name]
 
-    @cached_property
+    @kept
     def parameters(self) -> tuple[str, ...]:
         return names_of(self.formula)
 

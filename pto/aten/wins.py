@@ -15,6 +15,8 @@ measured so, and reductions along the last axis. Thread safety: any thread may a
 import functools
 import json
 import math
+import reprlib
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,11 +50,32 @@ def measured_file() -> Path:
 
 @functools.cache
 def own() -> Cells:
-    """The cells measured on this machine; none where there are none or their file is damaged."""
+    """The cells measured on this machine; none, with a warning, where their file is damaged."""
     try:
-        return json.loads(measured_file().read_text())
-    except (FileNotFoundError, ValueError):
+        _check(cells := json.loads(measured_file().read_text()))
+        return cells
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        text = (f"pto.aten: {measured_file()} is not read: {error}\n  why: it holds the cells that"
+                " pto.aten.measure() found on this machine, as JSON, and is damaged\n"
+                "  fix: remove it, or measure again")  # fmt: skip
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return {}
+
+
+def _check(found: Any, *place: str) -> None:
+    """Raises ValueError for what is no Cells, or at a place in them not what stands there."""
+    if len(place) < 3 and isinstance(found, dict):
+        for name, one in found.items():
+            _check(one, *place, name)
+    elif len(place) < 3 or not isinstance(found, list) or not all(map(_is_ratio, found)):
+        kind = "object" if len(place) < 3 else "list of ratios"
+        raise ValueError(f"{', '.join(place) or 'it'} is {reprlib.repr(found)}, no {kind}")
+
+
+def _is_ratio(found: Any) -> bool:
+    return isinstance(found, int | float) and 0 <= found < math.inf
 
 
 def text(cells: Cells) -> str:
@@ -177,6 +200,9 @@ def _kind(bound: Bound, others: Collection[str]) -> str | None:
     return next(types, None)
 
 
+_BROADCAST = {"self", "other", "end", "weight", "tensor1", "tensor2", "exponent"}
+
+
 def _along_other_axes(values: Mapping[str, Any], arrays: Sequence[tuple[str, Any]]) -> str | None:
     """Why a call differs from those that were measured: another axis, or shapes that broadcast."""
     rank = max(len(library().shape(one)) for _, one in arrays)
@@ -184,16 +210,7 @@ def _along_other_axes(values: Mapping[str, Any], arrays: Sequence[tuple[str, Any
     axes = given if isinstance(given, list | tuple) else [] if given is None else [given]
     if any(axis not in (-1, rank - 1) for axis in axes):
         return "only the last axis was measured"
-    if {name for name, _ in arrays} <= {
-        "self",
-        "other",
-        "end",
-        "weight",
-        "tensor1",
-        "tensor2",
-        "exponent",
-    }:
-        shapes = {library().shape(one) for _, one in arrays}
-        if len(shapes) > 1:
-            return "shapes that broadcast were not measured"
+    may_broadcast = {name for name, _ in arrays} <= _BROADCAST
+    if may_broadcast and len({library().shape(one) for _, one in arrays}) > 1:
+        return "shapes that broadcast were not measured"
     return None

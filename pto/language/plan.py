@@ -13,10 +13,10 @@ Thread safety: plain values.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pto import _core
+from pto.kept import kept
 from pto.language.upper_bounds import Sizes, bytes_of, type_text
 
 _KINDS = {"fused": "kernel", "matmul": "product", "repeat": "while", "update": "write",
@@ -171,7 +171,7 @@ class Plan:
         owner = self.found["steps"][step]
         return owner["block"], self.graphs[owner["block"]][owner["value"]]
 
-    @cached_property
+    @kept
     def steps(self) -> tuple[Step, ...]:
         return self._steps_of(0)
 
@@ -254,7 +254,7 @@ class Plan:
         if not is_read:
             yield "its result is one of the program" if one["block"] == 0 else "the body ends"
 
-    @cached_property
+    @kept
     def memory(self) -> MemoryPlan:
         found = self.found
         values = [

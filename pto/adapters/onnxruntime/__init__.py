@@ -16,9 +16,10 @@ import importlib
 import sys
 
 import onnxruntime
-from pto.adapters.onnxruntime import library, plan
+from pto.adapters.onnxruntime import costs, library, plan
 from pto.adapters.onnxruntime.export import translation_table
 from pto.adapters.onnxruntime.table import TABLE
+from pto.config import config
 
 __all__ = ["PROVIDER", "describe", "explain", "providers", "register", "session",
            "translation_table"]  # fmt: skip
@@ -40,7 +41,11 @@ def register(options: onnxruntime.SessionOptions) -> onnxruntime.SessionOptions:
 
 
 def session(model: object, options: onnxruntime.SessionOptions | None = None, **kwargs: object):
-    """onnxruntime.InferenceSession with our provider first."""
+    """onnxruntime.InferenceSession with our provider first.
+
+    Raises InvalidValue for a broken table of costs, whatever ONNX Runtime would fall back to.
+    """
+    _check_costs()
     return onnxruntime.InferenceSession(model, options, providers=providers, **kwargs)
 
 
@@ -75,9 +80,17 @@ def _know_operators_with_the_provider() -> None:
     def register_operators(self: object, options: object, names: object, *rest: object) -> None:
         original(self, options, names, *rest)
         if PROVIDER in names:
+            _check_costs()
             register(options)
 
     kind._register_ep_custom_ops = register_operators
+
+
+def _check_costs() -> None:
+    """Raises InvalidValue for a broken table of costs, which the planner could not: ONNX Runtime
+    logs what the planner raises, and runs all nodes with stock."""
+    if config.onnxruntime_takes == "faster":
+        costs.table()
 
 
 def _knows(options: object) -> bool:

@@ -72,25 +72,35 @@ def checked(text: str) -> dict[str, dict]:
                 lines = lines if name == "nodes" else [pair for line in lines for pair in line]
                 if any(len(line) != size for line in lines):
                     raise ValueError(f"a cell of {target}, {name} has not {size} numbers")
+            if any(len(line) != len(ROWS) for line in column["products"].values()):
+                raise ValueError(f"a line of {target}, products has not {len(ROWS)} cells")
             numbers = [n for cell in cells for n in cell] + [column["reorder"]]
             if not all(isinstance(n, int | float) and 0 <= n < math.inf for n in numbers):
                 raise ValueError(f"a cell of {target} is no time")
-            if MOVE not in column["nodes"]:
-                raise ValueError(f"{target} lacks {MOVE}")
+            for name in {MOVE, "Transpose"} - {*column["nodes"]} | {"Conv"} - {*column["products"]}:
+                raise ValueError(f"{target} lacks {name}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidValue(
-            f"the table of costs {TABLE.name} is broken: {what}",
-            "it says which nodes of ONNX Runtime stay with it",
-            "install the package again, or write it by python -m bench.onnx_costs",
-        ) from error
+        raise _broken(what) from error
     return columns
+
+
+def _broken(what: str) -> InvalidValue:
+    return InvalidValue(
+        f"the table of costs {TABLE} is broken: {what}",
+        "it says which nodes of ONNX Runtime stay with it",
+        "install the package again, or write it by python -m bench.onnx_costs",
+    )
 
 
 @functools.cache
 def table() -> dict[str, dict]:
     """The table of the package. Raises InvalidValue for a broken one."""
-    return checked(TABLE.read_text())
+    try:
+        text = TABLE.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _broken(str(error)) from error
+    return checked(text)
 
 
 def elements(value: OnnxValue) -> int:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -64,7 +63,7 @@ class ShownGraph:
     source: str
     weights: str = "checked"  # the option
 
-    @cached_property
+    @property
     def has_our_bits(self) -> bool:
         """Says whether no step of ATen sums, so that threads and batches change no bit."""
         return not any(

@@ -10,12 +10,12 @@ Thread safety: any thread may ask.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from pto.adapters.torch.compile.sizes import expression, expressions
 from pto.adapters.torch.record import DTYPE_NAMES
+from pto.kept import kept
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 CONTIGUOUS, ROWS, ANY = range(3)  # StrideClass of launch/signature.hpp
@@ -27,21 +27,21 @@ class Promise:
 
     fake: torch.Tensor
 
-    @cached_property
+    @kept
     def dtype(self) -> str | None:
         """Our name of the element type; None where there is none, or off the CPU."""
         is_plain = self.fake.layout == torch.strided and self.fake.device.type == "cpu"
         return DTYPE_NAMES.get(self.fake.dtype) if is_plain else None
 
-    @cached_property
+    @kept
     def shape(self) -> tuple:
         return expressions(self.fake.shape)
 
-    @cached_property
+    @kept
     def strides(self) -> tuple:
         return expressions(self.fake.stride())
 
-    @cached_property
+    @kept
     def order(self) -> tuple[int, ...] | None:
         """The axes from the outermost in memory to the innermost; None: it has gaps or repeats.
 
@@ -57,7 +57,7 @@ class Promise:
         dense = _is_dense([sizes[a] for a in order], [strides[a] for a in order])
         return tuple(order) if dense else None
 
-    @cached_property
+    @kept
     def is_exact(self) -> bool:
         """Says whether the strides are those of a new tensor, its axes put back from `order`."""
         order = self.order
@@ -66,7 +66,7 @@ class Promise:
         expected = dense_strides([self.fake.shape[a] for a in order])
         return all(_same(e, self.fake.stride()[a]) for e, a in zip(expected, order, strict=True))
 
-    @cached_property
+    @kept
     def stride_class(self) -> int:
         """The StrideClass of this tensor, its axes as they stand."""
         sizes, strides = self.fake.shape, self.fake.stride()
