@@ -309,6 +309,8 @@ def test_overlapping_and_expanded_outputs_are_refused_as_on_the_cpu():
         with pytest.raises(RuntimeError, match="memory location|overlap"):
             x[1:].add_(x[:-1])
         with pytest.raises(RuntimeError, match="memory location|overlap"):
+            x[1:].copy_(x[:-1])
+        with pytest.raises(RuntimeError, match="memory location|overlap"):
             torch.zeros(1, device=device).expand(3).add_(1)
         with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
             torch.zeros(3, device=device).add_(torch.ones(2, 3, device=device))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/copy_native.h>
 #include <ATen/ops/fill_native.h>
@@ -88,6 +89,7 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
       error_message(c10::str("npu: a copy from ", source.device(), " to ", self.device()),
                     "copies go between npu devices and the cpu", "go through the cpu: x.cpu()"));
   const bool is_inside = is_npu(self) && is_npu(source) && self.device() == source.device();
+  if (is_inside) at::assert_no_partial_overlap(self, source);
   const int device = is_npu(self) ? self.device().index() : source.device().index();
   const Tensor& host = is_npu(self) ? source : self;
   const std::array<Tensor, 2> tensors = {alias_of(self), alias_of(source)};
