@@ -271,5 +271,21 @@ def _set(name: str, variable: str, value: object) -> None:
     _tell()
 
 
+def _check_environment() -> None:
+    """Raises InvalidValue for a first value that its setting would refuse."""
+    choices = {"PTO_WEIGHTS": _WEIGHTS, "PTO_MATMUL_PRECISION": PRECISIONS,
+               "PTO_ONNXRUNTIME_TAKES": _TAKES}  # fmt: skip
+    flags = ("PTO_TORCH_ATTENTION", "PTO_MEASURED", "PTO_BY_SIZE", "PTO_INTERPRET")
+    choices |= dict.fromkeys(flags, ("0", "1"))
+    for variable, value in os.environ.items():
+        known = choices.get(variable)
+        if known and value and value not in known:
+            raise InvalidValue(
+                f"{variable} is {value!r}", f"it is one of {', '.join(known)}",
+                f"unset {variable}, or set it to one of these",
+            )  # fmt: skip
+
+
+_check_environment()
 config = Config()
 config.interpret = os.environ.get("PTO_INTERPRET", "") == "1"

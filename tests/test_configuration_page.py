@@ -108,6 +108,17 @@ def test_a_variable_is_the_first_value_of_its_attribute():
     assert ATTRIBUTES.keys() == expected.keys()
 
 
+@pytest.mark.parametrize("name", [
+    name for name in OTHER if name not in ("cxx", "cache_dir", "tuned", "target")
+])  # fmt: skip
+def test_a_variable_with_a_value_that_its_attribute_refuses_is_an_error(name):
+    variable = ATTRIBUTES[name].variable
+    environment = plain_environment(**{variable: "mayby"})
+    done = children.run("-c", "import pto; pto.config.threads", env=environment)
+    assert "InvalidValue" in done.stderr and "fix: " in done.stderr
+    assert re.search(f"{variable} is ['\"]mayby['\"]", done.stderr)
+
+
 def test_the_page_says_which_attributes_change_the_environment():
     values = {**OTHER, "dump": None, "torch_attention": False}  # True wants what ./dev builds
     environment = plain_environment(PTO_TORCH_ATTENTION="1")
