@@ -249,6 +249,7 @@ def test_an_orchestration_that_raises_fails_the_run_after_its_tasks(rt):
     (NO_ARGUMENT, "tensor 7 was asked for, but the run has 1"),
     (NO_SCALAR, "scalar 7 was asked for, but the run has 1"),
     (RETURNS, "the orchestration returned 5"),
+    (17, "the orchestration raised: something that is no std::exception"),
 ])  # fmt: skip
 def test_what_an_orchestration_does_wrong_is_said(rt, program, text):
     with pytest.raises(RuntimeError, match=re.escape(text)):

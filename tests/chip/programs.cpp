@@ -175,6 +175,8 @@ extern "C" int32_t pto_orchestrate(const pto_runtime_api* rt, const pto_args* ar
     case 14:
       o.integer(7);
       return 0;
+    case 17:
+      throw 17;
     case 16: {  // scalars 1 and 2 as expressions, 3 as a number
       const auto n = o.symbol(1);
       const auto scale = o.symbol<double>(2) / (n + 1);

@@ -99,6 +99,8 @@ class Session {
     } catch (const std::exception& error) {  // its type may be unloaded with the code
       const bool is_ours = error_ == error.what();
       throw Error(raised_text(error.what()), is_ours ? error_kind_ : ErrorKind::Runtime);
+    } catch (...) {
+      throw Error(raised_text("something that is no std::exception"), ErrorKind::Runtime);
     }
     if (code == 0) return;
     fail({"the orchestration returned " + std::to_string(code) +
