@@ -168,6 +168,20 @@ def test_long_sums_of_narrow_floats_round_once():
     assert error <= want.abs().max() * 2**-8
 
 
+KINDS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.float16, F32]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_product_without_depth_writes_zeros_and_nothing_beside_them(kind):
+    product = pto.jit(lambda a, b: a @ b)
+    for rows, cols in ((2, 5), (200, 50)):
+        memory = np.full(rows * cols + 128, 7, kind)
+        product(np.ones((rows, 0), kind), np.ones((0, cols), kind),
+                out=memory[64:-64].reshape(rows, cols))  # fmt: skip
+        assert (memory[64:-64] == 0).all()
+        assert (memory[:64] == 7).all() and (memory[-64:] == 7).all()
+
+
 def test_arrays_are_written_where_they_lie():
     """Only the rows that are written change: a large cache is neither copied nor read."""
 

@@ -82,8 +82,8 @@ void pto_copy_pages(pto_pages* pages) {
 
 int32_t pto_matmul_narrow_depth(const pto_matmul_job* job) {
   const int type = job->a.type, engine = pto::engine_of(*job);
-  if (type != job->b.type || (type != PTO_MATMUL_F16 && type != PTO_MATMUL_BF16)) return 0;
-  if (engine == PTO_MATMUL_BEST) return 0;
+  if (type != job->b.type || (type != PTO_MATMUL_F16 && type != PTO_MATMUL_BF16)) return -1;
+  if (engine == PTO_MATMUL_BEST) return -1;
   if (engine == PTO_MATMUL_AMX) return 2 * PTO_MATMUL_TILE_BLOCK;
   if (engine == PTO_MATMUL_AVX512_BF16) return 2 * PTO_MATMUL_WIDE_BLOCK;
   return engine < PTO_MATMUL_AVX512 ? PTO_MATMUL_BLOCK : PTO_MATMUL_WIDE_BLOCK;

@@ -158,7 +158,7 @@ const char* pto_matmul_layout_name(int32_t layout);
 enum { PTO_MATMUL_WIDE_BLOCK = 1024, PTO_MATMUL_TILE_BLOCK = 1056, PTO_MATMUL_BLOCK = 512 };
 
 // Returns the largest depth at which c may be of the type of a and b, f16 or bf16, in rows without
-// boxes, and without `start`; 0: at none.
+// boxes, and without `start`; -1: at none, not even 0.
 int32_t pto_matmul_narrow_depth(const pto_matmul_job* job);
 
 // Copies a tensor in pages to where it belongs.
