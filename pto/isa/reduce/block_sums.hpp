@@ -22,7 +22,7 @@
 PTO_NAMESPACE_BEGIN
 
 // Few enough for the bound, so many that closing a block costs some percent of its loads.
-constexpr int64_t kBlockSteps = 128;
+constexpr int64_t kBlockSteps = 64;
 
 template <class T, int N>
 class BlockSums {
