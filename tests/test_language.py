@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 import pto
 from pto import _core
@@ -192,6 +193,18 @@ def test_sizes_stay_symbolic_and_enter_arithmetic():
 def test_broadcasting_two_symbols_leaves_a_guard():
     graph = symbolic(lambda x, y: x + y, ("f32", [None]), ("f32", [None]))
     assert [(str(a), str(b), why) for a, b, why, _ in graph.guards] == [("s0", "s1", "add")]
+
+
+@pytest.mark.parametrize("mean, spread", [(1000, 0.01), (100, 0.1), (-3e4, 1), (0, 1)])
+def test_a_variance_does_not_lose_the_digits_that_the_mean_takes(mean, spread):
+    x = torch.tensor(np.random.default_rng(0).normal(mean, spread, (16, 500)), dtype=torch.float32)
+    for axis in (0, 1):
+        exact = x.double().var(axis)
+        error, eager = (
+            float(((found.double() - exact) / exact).abs().max())
+            for found in (pto.jit(lambda x, a=axis: pto.var(x, a))(x), x.var(axis))
+        )
+        assert error <= 2 * eager + 2e-7
 
 
 @pytest.mark.parametrize("function", [pto.sum, pto.prod, pto.mean, pto.var, pto.softmax])

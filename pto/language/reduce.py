@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import boolean, i32, i64
-from pto.language.elementwise import div, maximum, minimum, mul, reciprocal, sqrt, square
+from pto.language.elementwise import div, maximum, minimum, mul, reciprocal, sqrt, square, where
 from pto.language.location import fail
 from pto.language.operands import Axes
 from pto.language.operation import method, operation
@@ -136,8 +136,8 @@ def centred(x: Tensor, axes: list[int]) -> Tensor:
     return x - average(x, axes)
 
 
-def _moment(x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor:
-    """The sum of x over the axes, divided by their number of elements less the correction.
+def _divided(total: Tensor, x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor:
+    """A sum over axes of x, which stayed, divided by their number of elements less the correction.
 
     The divisor is 0 where the correction is larger, and for no elements, whatever the correction,
     as in PyTorch: the result is inf or NaN then.
@@ -147,7 +147,7 @@ def _moment(x: Tensor, axes: list[int], correction: float, keep: bool) -> Tensor
         number = number - minimum(number, 1) * correction
     elif correction:
         number = maximum(number - correction, 0)
-    mean = div(_reduce("sum", x, axes, True), number)
+    mean = div(total, number)
     return mean if keep or not axes else mean.reshape(without(mean.shape, axes))
 
 
@@ -162,7 +162,8 @@ def mean(
     """
     _must_be_float(x, "mean")
     axes = _axes("mean", x.ndim, dim, axis)
-    return cast(_moment(wide(x), axes, 0, keepdim or keepdims), x.dtype)
+    total = _reduce("sum", wide(x), axes, True)
+    return cast(_divided(total, wide(x), axes, 0, keepdim or keepdims), x.dtype)
 
 
 @method("var")
@@ -176,8 +177,11 @@ def var(
     """
     _must_be_float(x, "var")
     axes = _axes("var", x.ndim, dim, axis)
-    squares = square(centred(x, axes))
-    return cast(_moment(squares, axes, correction, keepdim or keepdims), x.dtype)
+    centre = centred(x, axes)
+    rest = average(centre, axes)  # of the rounding of the mean, whose square would be in each term
+    squares = _reduce("sum", square(centre), axes, True)
+    total = maximum(squares - _reduce("sum", centre, axes, True) * rest, 0)
+    return cast(_divided(total, centre, axes, correction, keepdim or keepdims), x.dtype)
 
 
 @method("std")
@@ -190,7 +194,8 @@ def std(
     Formula: sqrt(var(x, dim, correction))
     """
     spread = var(wide(x), dim, correction, keepdim, axis=axis, keepdims=keepdims)
-    return cast(sqrt(spread), x.dtype)
+    varies = spread != 0  # where it does not, the gradient is 0, not that of a root
+    return cast(where(varies, sqrt(where(varies, spread, 1)), spread), x.dtype)
 
 
 @operation
