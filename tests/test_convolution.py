@@ -2,6 +2,7 @@
 """Convolutions: PyTorch's results, for any geometry, with bits that no layout or batch changes."""
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -142,5 +143,12 @@ def test_what_is_no_convolution_is_refused():
         TORCH.conv2d(torch.randn(1, 8, 5, 5), weight, groups=4)
     with pytest.raises((Error, RuntimeError), match="leaves of the padded image"):
         TORCH.conv2d(x, torch.randn(6, 4, 7, 7))
+    for option, numbers in [
+        ("stride", [2]), ("padding", [1]), ("dilation", [1]), ("stride", [1, 1, 1]), ("stride", []),
+    ]:  # fmt: skip
+        with pytest.raises(
+            (Error, RuntimeError), match=re.escape(f"conv2d: {option} is {numbers}")
+        ):
+            TORCH.conv2d(x, torch.randn(6, 4, 3, 3), **{option: numbers})
     with pytest.raises((Error, RuntimeError), match="stride, dilation and groups are at least 1"):
         TORCH.conv2d(x, torch.randn(6, 4, 3, 3), stride=0)

@@ -21,3 +21,11 @@ def test_a_layer_decodes_as_its_peer_does(layer):
     )
     assert found and float(found[1]) > 0 and float(found[2]) > 0
     assert float(found[3]) > 0.99
+
+
+@pytest.mark.parametrize("option, least", [("--steps", 1), ("--sequences", 1), ("--keys", 0)])
+def test_a_number_that_counts_nothing_is_refused(option, least):
+    run = children.run("-m", "examples.models", "--small", option, str(least - 1), cwd=ROOT)
+    assert run.returncode == 2
+    text = f"argument {option}: {least - 1} is too small: pass a number from {least} on"
+    assert text in run.stderr

@@ -203,6 +203,16 @@ def test_streams_and_devices_are_current_for_a_thread_and_a_block():
         assert torch.npu.current_device() == 0
 
 
+def test_what_is_no_stream_is_refused_by_its_type():
+    for given in (5, "npu:0", torch.device("npu")):
+        with pytest.raises(
+            TypeError, match=r"torch.npu.stream: .* is of type .*\n.*\n.*Stream\(\)"
+        ):
+            torch.npu.stream(given)
+    with torch.npu.stream(None):
+        assert torch.npu.current_stream() == torch.npu.default_stream()
+
+
 def test_c_takes_a_stream_by_its_handle(kernels):
     assert isinstance(torch.npu.current_stream(), torch.npu.Stream | torch.Stream)
     stream = torch.npu.Stream(device="npu:1")

@@ -109,6 +109,14 @@ def test_arrays_of_every_library_are_taken(value, dtype, size):
     (torch.ones(2, requires_grad=True), "requires grad\n.*\n.*x.detach"),
     (torch.ones(2, device="meta"), "a tensor on device meta"),
     (np.array([None]), "an array of Python objects"),
+    (np.zeros(3, ">f4"), "elements of type >f4\n.*byte order.*\n.*x.astype"),
+    (np.zeros(3, "M8[s]"), "elements of type datetime64"),
+    (np.zeros(3, [("a", "f4")]), r"elements of type \[\('a', '<f4'\)\]"),
+    (np.array(["ab"]), "elements of type <U2"),
+    (np.zeros(3, np.longdouble), "elements of type float128"),
+    (np.zeros(3, ml_dtypes.float8_e5m2), "elements of type float8_e5m2"),
+    (memoryview(b"ab").cast("c"), r"elements of type \|S1"),
+    (torch.zeros(3, 3).to_sparse(), "a tensor of layout torch.sparse_coo\n.*\n.*x.to_dense"),
 ])  # fmt: skip
 def test_what_is_no_array_is_refused(value, text):
     with pytest.raises(pto.Error, match=text):

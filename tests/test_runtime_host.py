@@ -178,6 +178,18 @@ def test_members_of_a_group_signal_each_other_through_shared_memory(rt, kernels)
     assert np.array_equal(value, [3] * len(rt.devices)) and report.tasks == 3
 
 
+def test_a_wait_for_a_private_array_copies_it_back_and_one_for_its_task_does_not(two, kernels):
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+
+    def orch(ctx, args):
+        ctx.wait(add(ctx, 3, y, x, x))
+        before = y.tolist()
+        ctx.wait(y)
+        return before, y.tolist()
+
+    assert run(two, orch, kernels)[0] == ([0] * 4, [2] * 4)
+
+
 def test_notify_and_wait_order_what_bytes_do_not(two, kernels):
     def orch(ctx, args):
         signal, x, y = ctx.alloc((1,), "int32"), ctx.alloc((4,)), ctx.alloc((4,))

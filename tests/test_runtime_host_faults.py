@@ -52,6 +52,20 @@ def test_a_python_kernel_that_raises_is_named(two, kernels):
     good_run(two, kernels)
 
 
+@pytest.mark.parametrize("waits_for", ["the task", "its tensor", "a task that follows"])
+def test_a_failed_task_is_named_also_where_the_orchestration_waits_for_it(two, kernels, waits_for):
+    def orch(ctx, args):
+        failed = ctx.submit(3, "raises", [Inout(args)])
+        after = ctx.submit(8, "sleeps", [Inout(args), Number(0)])
+        ctx.wait({"the task": failed, "its tensor": args}.get(waits_for, after))
+
+    with pytest.raises(TaskFailure, match="ValueError: as it was told") as raised:
+        run(two, orch, {**kernels, "raises": python_kernels.raises}, np.zeros(4, np.float32))
+    assert raised.value.name == "raises"
+    assert raised.value.site.startswith("test_runtime_host_faults.py:")
+    good_run(two, kernels)
+
+
 def test_an_orchestration_that_raises_raises_that(two, kernels):
     x = np.zeros(1, np.float32)
 

@@ -145,6 +145,12 @@ def test_a_name_is_a_text(rt, name):
     refused(TypeError, "register: the name", lambda: rt.register(name, orch=ORCH, kernels=[]))
 
 
+@pytest.mark.parametrize("path", [5, b"t.json", ["t.json"]])
+def test_a_trace_goes_to_a_path(rt, path):
+    text = f"trace: the path is {path!r}, of type {type(path).__name__}"
+    refused(TypeError, re.escape(text), lambda: rt.trace(path))
+
+
 @pytest.mark.parametrize("kind", ["input", 9, -1, None, [], float("nan"), 1.5, object()])
 def test_an_unknown_param_type_names_those_that_exist(kind):
     refused(ValueError, r"the types are ParamType.SCALAR \(0\)", lambda: pto.Arg(kind, np.ones(3)))

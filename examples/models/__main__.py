@@ -88,6 +88,17 @@ def decode(name: str, layer: Layer, module: Any, steps: int, sequences: int, key
     )
 
 
+def number_from(least: int) -> Callable[[str], int]:
+    """The type of an argument that counts something."""
+
+    def number(text: str) -> int:
+        if (value := int(text)) < least:
+            raise argparse.ArgumentTypeError(f"{value} is too small: pass a number from {least} on")
+        return value
+
+    return number
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         "python -m examples.models",
@@ -96,12 +107,12 @@ def main() -> None:
     )
     parser.add_argument("--layer", choices=["deepseek", "qwen3"], help="only this one")
     parser.add_argument("--small", action="store_true", help="small layers, which take a second")
-    parser.add_argument("--steps", type=int, default=64)
-    parser.add_argument("--sequences", type=int, default=1)
+    parser.add_argument("--steps", type=number_from(1), default=64)
+    parser.add_argument("--sequences", type=number_from(1), default=1)
     parser.add_argument(
-        "--keys", type=int, default=2048, help="of a sequence before the first step"
+        "--keys", type=number_from(0), default=2048, help="of a sequence before the first step"
     )
-    parser.add_argument("--experts", type=int, help="how many experts a layer has")
+    parser.add_argument("--experts", type=number_from(1), help="how many experts a layer has")
     given = parser.parse_args()
     torch.manual_seed(0)
     with torch.inference_mode():

@@ -209,9 +209,13 @@ def samples_without_keys(tensor):
     yield (tensor(2, 3, 4), tensor(1, 0, 4), tensor(1, 0, 4)), {}
 
 
-def infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs):
-    shape = infer_attention(q, k, v, mask, lengths, slopes, window, layout)[0].shape
-    require_shape(d_result, shape, "the result and its gradient")
+def infer_gradients(results, sums, q, k, v, mask, lengths, slopes, window, layout, needs):
+    """`results`, `sums`: what has the shape of the outputs, of the logarithms of the sums."""
+    result, log_sums = infer_attention(q, k, v, mask, lengths, slopes, window, layout)
+    for spec in results:
+        require_shape(spec, result.shape, "the result and its gradient")
+    for spec in sums:
+        require_shape(spec, log_sums.shape, "the logarithms of sums and their gradient")
     return where_needed(needs, q, k, v, q.like((0,) if mask is None else mask.shape))
 
 
@@ -234,7 +238,8 @@ class AttentionBackward:
         d_result, q, k, v, mask, lengths, slopes, result, scale, causal, window, softcap, position,
         layout, dropout, seed, needs,
     ):  # fmt: skip
-        return infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs)
+        operands = q, k, v, mask, lengths, slopes
+        return infer_gradients((d_result, result), (), *operands, window, layout, needs)
 
     def work(
         d_result, q, k, v, mask, lengths, slopes, result, scale, causal, window, softcap, position,
@@ -259,7 +264,8 @@ class AttentionWithLogSumsBackward:
         d_result, d_log_sums, q, k, v, mask, lengths, slopes, result, log_sums, scale, causal,
         window, softcap, position, layout, dropout, seed, needs,
     ):  # fmt: skip
-        return infer_gradients(d_result, q, k, v, mask, lengths, slopes, window, layout, needs)
+        operands, sums = (q, k, v, mask, lengths, slopes), (d_log_sums, log_sums)
+        return infer_gradients((d_result, result), sums, *operands, window, layout, needs)
 
     def work(
         d_result, d_log_sums, q, k, v, mask, lengths, slopes, result, log_sums, scale, causal,

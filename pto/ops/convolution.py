@@ -32,6 +32,13 @@ def checked(x, weight, stride, padding, dilation, groups) -> None:
                 "x is [images, channels, height, width], weight [out, channels / groups, kh, kw]",
                 "give it four axes",
             )
+    for name, numbers in (("stride", stride), ("padding", padding), ("dilation", dilation)):
+        if len(numbers) != 2:
+            raise InvalidValue(
+                f"conv2d: {name} is {list(numbers)}",
+                "it is two numbers, for the rows and the columns of an image",
+                "pass two, or one int for both",
+            )
     wrong = [n for n in (*stride, *dilation, groups) if n < 1] + [n for n in padding if n < 0]
     if wrong:
         raise InvalidValue(

@@ -148,8 +148,8 @@ def layer(name: str, x: Spec, cols: Size, bias, residual, activation: str) -> Sp
     return result
 
 
-def _result(x: Spec, weight: Spec, bias: Spec | None, activation: str) -> Spec:
-    """Checks the arguments of a linear layer."""
+def _result(x: Spec, weight: Spec, bias, residual, activation: str) -> Spec:
+    """Checks the arguments of a linear layer, and returns its result."""
     if x.ndim == 0:
         raise InvalidValue(
             "linear: x has no axes", "its last axis holds the inputs", "give it an axis"
@@ -159,7 +159,10 @@ def _result(x: Spec, weight: Spec, bias: Spec | None, activation: str) -> Spec:
     if bias is not None:
         require_shape(bias, (weight.shape[0],), "bias and weight")
     check_activation("linear", activation)
-    return x.like((*x.shape[:-1], weight.shape[0]))
+    result = x.like((*x.shape[:-1], weight.shape[0]))
+    if residual is not None:
+        require_shape(residual, result.shape, "residual and the result")
+    return result
 
 
 def _work(x: Spec, weight: Spec) -> tuple[Size, Size]:
@@ -176,7 +179,7 @@ class LinearBackward:
     """The gradients of linear; what went into the activation is computed again."""
 
     def infer(d_result, x, weight, bias, residual, activation, needs):
-        result = _result(x, weight, bias, activation)
+        result = _result(x, weight, bias, residual, activation)
         require_shape(d_result, result.shape, "the result and its gradient")
         none = x.like((0,))
         return where_needed(
@@ -204,10 +207,7 @@ class Linear:
     types = "(T, T, T, T, f32) -> T where T: f32 f16 bf16 f64"
 
     def infer(x, weight, bias, residual, packed, activation):
-        result = _result(x, weight, bias, activation)
-        if residual is not None:
-            require_shape(residual, result.shape, "residual and the result")
-        return result
+        return _result(x, weight, bias, residual, activation)
 
     def work(x, weight, bias, residual, packed, activation):
         return _work(x, weight)

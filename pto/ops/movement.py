@@ -272,6 +272,11 @@ class Gather:
 
 
 def concatenated(tensors: list[Spec], dim: int) -> Spec:
+    if not tensors:
+        raise InvalidValue(
+            "concat: there are no tensors", "the first one says how many axes the result has",
+            "pass a list of at least one tensor",
+        )  # fmt: skip
     first, *others = tensors
     dim = first.axis(dim)
     total = first.shape[dim]

@@ -24,6 +24,21 @@ def bytes_of(*specs: Spec) -> Size:
     return sum((elements(spec) * spec.dtype.bytes for spec in specs), start=0)
 
 
+def top_shape(x: Spec, k: int, dim: int) -> tuple[Size, ...]:
+    """The shape of the k first elements along an axis."""
+    axis = x.axis(dim)
+    if k < 0:
+        raise InvalidValue(f"top_k: k is {k}", "k counts elements", "pass a k of at least 0")
+    if isinstance(x.shape[axis], int) and k > x.shape[axis]:
+        raise InvalidValue(
+            f"top_k: k is {k}, but axis {dim} has {x.shape[axis]} elements",
+            "top_k returns k elements of the axis",
+            f"pass a k of at most {x.shape[axis]}",
+        )
+    require_equal(size_max(x.shape[axis], k), x.shape[axis], "the axis, which must have k elements")
+    return (*x.shape[:axis], k, *x.shape[axis + 1 :])
+
+
 @op(
     "top_k_backward_backward(Tensor d_d_x, Tensor indices, *, int k, int dim=-1,"
     " bool largest=True, int needs=-1, int needs_=-1) -> Tensor d_d_values"
@@ -34,6 +49,7 @@ class TopKBackwardBackward:
     types = "(T, i64) -> T"
 
     def infer(d_d_x, indices, k, dim, largest, needs, needs_):
+        require_shape(indices, top_shape(d_d_x, k, dim), "the indices of the elements taken")
         return where_needed(needs_, d_d_x.like(indices.shape))
 
     def work(d_d_x, indices, k, dim, largest, needs, needs_):
@@ -52,6 +68,9 @@ class TopKBackward:
     types = "(T, T, i64) -> T"
 
     def infer(d_values, x, indices, k, dim, largest, needs):
+        shape = top_shape(x, k, dim)
+        require_shape(d_values, shape, "the values and their gradient")
+        require_shape(indices, shape, "the indices of the elements taken")
         return where_needed(needs, x)
 
     kernel = cpp_kernel("selection.cpp", "top_k_backward")
@@ -71,19 +90,7 @@ class TopK:
     types = "T -> (T, i64) where T: number"
 
     def infer(x, k, dim, largest):
-        axis = x.axis(dim)
-        if k < 0:
-            raise InvalidValue(f"top_k: k is {k}", "k counts elements", "pass a k of at least 0")
-        if isinstance(x.shape[axis], int) and k > x.shape[axis]:
-            raise InvalidValue(
-                f"top_k: k is {k}, but axis {dim} has {x.shape[axis]} elements",
-                "top_k returns k elements of the axis",
-                f"pass a k of at most {x.shape[axis]}",
-            )
-        shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-        require_equal(
-            size_max(x.shape[axis], k), x.shape[axis], "the axis, which must have k elements"
-        )
+        shape = top_shape(x, k, dim)
         return x.like(shape), Spec(shape, i64)
 
     def work(x, k, dim, largest):
@@ -113,6 +120,16 @@ class TopK:
     tolerance = EXACT
 
 
+def rows_taken(weight: Spec, indices: Spec) -> Spec:
+    if weight.ndim != 2:
+        raise InvalidValue(
+            f"embedding: weight has {weight.ndim} axes",
+            "it is a table [rows, width]",
+            "reshape it to two axes",
+        )
+    return weight.like((*indices.shape, weight.shape[1]))
+
+
 @op(
     "embedding_backward_backward(Tensor d_d_weight, Tensor indices, *, int needs=-1,"
     " int needs_=-1) -> Tensor"
@@ -123,7 +140,7 @@ class EmbeddingBackwardBackward:
     types = "(T, I) -> T where T: float, I: i32 i64"
 
     def infer(d_d_weight, indices, needs, needs_):
-        return where_needed(needs_, d_d_weight.like((*indices.shape, d_d_weight.shape[1])))
+        return where_needed(needs_, rows_taken(d_d_weight, indices))
 
     def work(d_d_weight, indices, needs, needs_):
         rows = math.prod(indices.shape)
@@ -142,7 +159,7 @@ class EmbeddingBackward:
     types = "(T, T, I) -> T where T: float, I: i32 i64"
 
     def infer(d_result, weight, indices, needs):
-        require_shape(d_result, (*indices.shape, weight.shape[1]), "the result and its gradient")
+        require_shape(d_result, rows_taken(weight, indices).shape, "the result and its gradient")
         return where_needed(needs, weight)
 
     kernel = cpp_kernel("selection.cpp", "embedding_backward")
@@ -159,13 +176,7 @@ class Embedding:
     types = "(T, I) -> T where T: float, I: i32 i64"
 
     def infer(weight, indices):
-        if weight.ndim != 2:
-            raise InvalidValue(
-                f"embedding: weight has {weight.ndim} axes",
-                "it is a table [rows, width]",
-                "reshape it to two axes",
-            )
-        return weight.like((*indices.shape, weight.shape[1]))
+        return rows_taken(weight, indices)
 
     def work(weight, indices):
         rows = math.prod(indices.shape)
@@ -218,12 +229,18 @@ class SplitBackward:
     """The gradients of the pieces, side by side."""
 
     def infer(d_result, sizes, dim, needs):
-        if not needs & 1:
-            return d_result[0].like((0,))
-        axis = d_result[0].axis(dim)
-        shape = list(d_result[0].shape)
-        shape[axis] = sum((piece.shape[axis] for piece in d_result[1:]), start=shape[axis])
-        return d_result[0].like(tuple(shape))
+        if not sizes or len(d_result) != len(sizes):
+            raise InvalidValue(
+                f"{len(d_result)} gradients for {len(sizes)} pieces",
+                "sizes has one size for each piece, and each piece has a gradient",
+                "pass as many gradients as sizes, at least one",
+            )
+        first = d_result[0]
+        axis = first.axis(dim)
+        whole = first.like((*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]))
+        for gradient, piece in zip(d_result, pieces(whole, sizes, dim), strict=True):
+            require_shape(gradient, piece.shape, "the piece and its gradient")
+        return where_needed(needs, whole)
 
     kernel = cpp_kernel("selection.cpp", "join")
     gradient, wanted = "split_backward_backward", ("d_result",)

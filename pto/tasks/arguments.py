@@ -318,12 +318,28 @@ def _check_array(call: str, value: Any) -> None:
             "a run has no gradient, and the result would silently lose it",
             "pass x.detach()",
         )
-    if getattr(getattr(value, "dtype", None), "hasobject", False):
+    layout = str(getattr(value, "layout", ""))
+    if layout.startswith("torch.") and layout != "torch.strided":
+        raise InvalidValue(
+            f"{call}: a tensor of layout {layout}",
+            "tasks read each element where it lies, also one that is zero",
+            "convert it: x.to_dense()",
+        )
+    array = value if hasattr(value, "dtype") else as_numpy(value)
+    if hasattr(array, "__array_interface__") and not has_numbers(array.dtype):
+        text = "Python objects" if array.dtype.hasobject else f"elements of type {array.dtype}"
         raise InvalidType(
-            f"{call}: an array of Python objects",
-            "tasks read numbers where they lie",
+            f"{call}: an array of {text}",
+            "tasks read numbers where they lie, in the byte order of this machine",
             "convert it: x.astype(numpy.float32)",
         )
+
+
+def has_numbers(dtype: Any) -> bool:
+    """True if tasks take NumPy's arrays of this type."""
+    if dtype.isbuiltin != 1:  # of another byte order, with fields, or of a library
+        return dtype.name == "bfloat16"
+    return dtype.kind in "biufc" and dtype.char not in "gG"  # no long double
 
 
 def check_storage(tensor: Any) -> None:

@@ -68,6 +68,10 @@ class Node:
         return f"<task {self.id}: {'done' if self.done else 'under way'}>"
 
 
+class AwaitedTaskFailed(Failure):
+    """Raised by wait() inside an orchestration; its run raises the task's own failure."""
+
+
 class Context:
     """The devices, memory and tasks of one run."""
 
@@ -152,7 +156,10 @@ class Context:
             handle.data = None
 
     def wait(self, what: Any) -> None:
-        """Waits for a task, or for the tasks that write an array; raises where one has failed."""
+        """Waits for a task, or for the tasks that write an array; raises where one has failed.
+
+        A private array is copied back by a wait for it, not by one for its task.
+        """
         self._check()
         if isinstance(what, Node):
             succeeded = self._engine.wait_task(what.id)
@@ -160,11 +167,11 @@ class Context:
             succeeded = self._engine.wait_array([self._copies.core(Arg.input(what))])
             self._copies.copy_back(self._engine.has_succeeded, _array_of(what))
         if not succeeded:
-            raise Failure(
+            raise AwaitedTaskFailed(
                 "a task that the orchestration waits for has failed",
-            "the run ends with the error of the task that failed first",
-            "do not catch this exception",
-            )  # fmt: skip
+                "the run ends with the error of the task that failed first",
+                "do not catch this exception",
+            )
 
     def end(self) -> None:
         """Ends the orchestration: the context and its nodes refuse everything from now on."""

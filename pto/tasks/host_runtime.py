@@ -32,7 +32,7 @@ from pto.errors import Failure, InvalidType, InvalidValue, MissingFile
 from pto.tasks.arguments import TensorHandle
 from pto.tasks.chip import checked_deadline
 from pto.tasks.compilation import check_platform
-from pto.tasks.host_context import Context, HostKernel
+from pto.tasks.host_context import AwaitedTaskFailed, Context, HostKernel
 from pto.tasks.host_graph import HostGraph
 from pto.tasks.memory_limit import memory_limit
 from pto.tasks.package import CompiledPackage
@@ -266,7 +266,7 @@ class HostRuntime(Runtime):
                 counts = self._tracing.keep(name, self._engine.end(), trace)
             except Failure as failure:
                 counts = {}
-                if raised is None or isinstance(raised, DeadlinePassed | type(failure)):
+                if raised is None or isinstance(raised, DeadlinePassed | AwaitedTaskFailed):
                     raised = failure
             except BaseException as interrupt:  # noqa: BLE001 the run still has to end
                 raised = raised or interrupt

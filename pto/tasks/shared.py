@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 
 from pto.errors import InvalidType, InvalidValue
-from pto.tasks.arguments import Arg, ParamType, TensorHandle, as_numpy, check_storage
+from pto.tasks.arguments import Arg, ParamType, TensorHandle, as_numpy, check_storage, has_numbers
 
 _MOST_BYTES = 2**63 - 1
 
@@ -176,7 +176,7 @@ def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
 def _numpy_type(name: str) -> Any:
     if name != "bfloat16":
         element = numpy.dtype(name)
-        if element.hasobject or element.itemsize == 0:
+        if not has_numbers(element):
             raise InvalidType(
                 f"alloc: the element type is {name!r:.60}",
                 "tasks of other processes read numbers where they lie",

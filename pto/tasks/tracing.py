@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pto.errors import Failure, InvalidValue
+from pto.errors import Failure, InvalidType, InvalidValue
 from pto.tasks.origin import Origin, joined
 from pto.tasks.report import TraceReport, report_of
 
@@ -44,6 +44,11 @@ class Tracing:
                 "level 0 counts, 1 records tasks, 2 also submissions, 3 also edges",
                 "pass a number from 0 to 3",
             )
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise InvalidType(
+                f"trace: the path is {path!r:.60}, of type {type(path).__name__}",
+                "each run writes its trace to a file", "pass a str or a Path; None ends tracing",
+            )  # fmt: skip
         self._request = TraceRequest() if path is None else TraceRequest(os.fspath(path), level)
 
     def add_program(self, name: str, origins: Iterable[Origin]) -> None:

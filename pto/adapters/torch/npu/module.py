@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from pto.adapters.torch.device_library import functions
 from pto.adapters.torch.npu import amp as amp
-from pto.errors import Failure
+from pto.errors import Failure, InvalidType
 from torch import Event
 from torch.accelerator import memory as _memory
 
@@ -195,6 +195,12 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
+    if stream is not None and not isinstance(stream, torch.Stream):
+        raise InvalidType(
+            f"torch.npu.stream: {stream!r:.60} is of type {type(stream).__name__}",
+            "the work of a block goes to a stream of a device",
+            "pass a torch.npu.Stream(), or None for the current one",
+        )
     return StreamContext(stream)
 
 
