@@ -115,8 +115,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--xla", action="store_true", help="tensorflow: also for jit_compile=True")
     one.set_defaults(run=adapters)
     one = commands.add_parser("package", help=package.__doc__)
-    one.add_argument("file", nargs="?")
-    one.add_argument("--library", action="store_true", help="build kernels of pto.ops ahead")
+    one.add_argument("file", nargs="?", help="it is written; without calls, read")
+    one.add_argument("--library", action="store_true",
+                     help="build kernels of pto.ops ahead; without a file it replaces"
+                     " pto/lib/kernels.pto of this installation")  # fmt: skip
     one.add_argument("--list", help="--library: a file of calls; pto/ops/library.txt")
     one.add_argument("--into", help="--library: the wheel that gets the kernels")
     one.add_argument("calls", nargs="*", help="such as 'softmax(f32[:, 64], eps=1e-5)'")
@@ -141,7 +143,8 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def main() -> int:
+def run() -> int:
+    """Runs the command that the user wrote; returns its exit code."""
     arguments = parser().parse_args()
     try:
         return arguments.run(arguments) or 0
@@ -150,6 +153,27 @@ def main() -> int:
             error.location = ""
         print(f"error: {error}", file=sys.stderr)
         return 1
+
+
+def main() -> int:
+    """Runs a command; one that is interrupted, or cannot print, ends as other tools of Unix do."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 it was closed: >&-
+    if getattr(sys.stdout, "errors", "") == "strict":  # a name may have letters it cannot write
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            return run()
+        finally:
+            print(end="", flush=True)  # what cannot be written fails here, not when Python ends
+    except KeyboardInterrupt:
+        return 130  # as a shell counts SIGINT, and below SIGPIPE
+    except BrokenPipeError:
+        code = 141
+    except OSError as error:
+        code, name = 1, error.filename or "the output"
+        print(f"error: {name} cannot be read or written: {error.strerror}", file=sys.stderr)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest there
+    return code
 
 
 if __name__ == "__main__":

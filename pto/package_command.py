@@ -9,14 +9,11 @@ Thread safety: one process at a time.
 
 import argparse
 import importlib
-import importlib.util
 import os
-import sys
-import traceback
-from typing import Any
 
 from pto import container
-from pto.errors import Error, InvalidValue
+from pto.errors import InvalidValue
+from pto.named_module import module_of
 
 _FORM = "write python -m pto package FILE CALL..., FILE alone, or --library"
 
@@ -28,7 +25,7 @@ def run(arguments: argparse.Namespace) -> str:
         return importlib.import_module("pto.ahead").build(arguments)
     if not arguments.calls:
         return container.described(arguments.file)
-    modules = [module_of(arguments.of)] if arguments.of else []
+    modules = [module_of(arguments.of, "package --of")] if arguments.of else []
     modules.append(importlib.import_module("pto.ops"))
     texts = importlib.import_module("pto.language.call_texts")
     library = importlib.import_module("pto.language.library")
@@ -61,48 +58,3 @@ def _check_words(arguments: argparse.Namespace) -> None:
     if not is_library and not arguments.file:
         raise InvalidValue("package: there is no file", "it is read, or written where calls follow",
                            _FORM)  # fmt: skip
-
-
-def module_of(name: str) -> Any:
-    """A module by its name, or the path of its file, which runs."""
-    try:
-        return _module_of_file(name) if name.endswith(".py") else _imported(name)
-    except Error:
-        raise
-    except (Exception, SystemExit) as error:  # its code may raise anything
-        raise InvalidValue(
-            f"package --of {name}: {traceback.format_exception_only(error)[-1].strip()}",
-            "its code runs to the end, and then its functions are known",
-            "pass a path ending in .py, or a name that import finds, of code that runs",
-            _place(error),
-        ) from None
-
-
-def _module_of_file(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location("packaged_functions", name)
-    if spec is None or spec.loader is None or not os.path.isfile(name):
-        raise InvalidValue(f"package --of {name}: there is no such file",
-                           "it names a module or a file", "check the path")  # fmt: skip
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _imported(name: str) -> Any:
-    sys.path.insert(0, os.getcwd())
-    module = importlib.import_module(name)
-    if getattr(module, "__file__", None) is None and name not in sys.builtin_module_names:
-        raise InvalidValue(f"package --of {name}: it is a folder without __init__.py",
-                           "it defines no function",
-                           "name a module in it, as folder.module")  # fmt: skip
-    return module
-
-
-def _place(error: BaseException) -> str:
-    """The line below the working folder that an error is about; "" without one."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{os.path.relpath(error.filename)}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    return next((f"{os.path.relpath(one.filename)}:{one.lineno}" for one in reversed(frames)
-                 if one.filename.startswith(os.getcwd())), "")  # fmt: skip

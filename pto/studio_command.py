@@ -8,20 +8,18 @@ Thread safety: one thread at a time.
 """
 
 import ast
-import importlib
 import math
 import os
-import runpy
-import sys
 from collections.abc import Iterable
 from typing import Any
 
 from pto import container, pages
-from pto.errors import InvalidValue, MissingFile, working_folder_name
+from pto.errors import Error, InvalidValue
 from pto.language.dtypes import numpy_type
 from pto.language.op import Operator
 from pto.language.packaged_operator import as_function
 from pto.language.program_page import unpacked
+from pto.named_module import module_of
 
 _FORM = "write it like this: softmax.py:softmax(x), or module:softmax(x)"
 _NO_TEXTS = (
@@ -50,29 +48,30 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
     The file runs first, under another name than __main__, or the module is imported; the call's
     function, which is jitted or an operator, and its arguments are then evaluated with what it
     defines; f32[64, 128] is an array of numbers. Raises InvalidValue for a text that is no such
-    call, MissingFile without the file, and what the file raises.
+    call and for what the file or the call raises, MissingFile without the file.
     """
-    file, mark, call = text.partition(".py:")
-    file = f"{file}.py" if mark else ""
-    module, _, call = ("", "", call) if mark else text.partition(":")
+    name, mark, call = text.partition(".py:")
+    name, _, call = (f"{name}.py", "", call) if mark else text.partition(":")
     try:
         node = ast.parse(call.strip(), mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, RecursionError, MemoryError):  # deeper than Python reads
         node = None
-    if not isinstance(node, ast.Call) or any(one.arg is None for one in node.keywords):
+    if not name or not isinstance(node, ast.Call) or any(one.arg is None for one in node.keywords):
         raise InvalidValue(
-            f"studio: {text!r} names no call",
+            f"studio: {text!r:.80} names no call",
             "it is a file or a module, and a call of a jitted function or an operator in it", _FORM,
         )  # fmt: skip
-    names = {kind: _Filled(kind) for kind in _KINDS} | _defined(file, module)
+    names = {kind: _Filled(kind) for kind in _KINDS} | vars(module_of(name, "studio"))
 
     def value(one: ast.expr) -> Any:
         try:
             return eval(compile(ast.Expression(one), text, "eval"), dict(names))
-        except (NameError, AttributeError) as error:
+        except Error:
+            raise
+        except (Exception, SystemExit) as error:  # of any expression, and of sizes without memory
             raise InvalidValue(
-                f"studio: {ast.unparse(one)}: {error}",
-                f"{file or module} defines what the call may name",
+                f"studio: {ast.unparse(one):.80}: {type(error).__name__}: {error}",
+                f"{name} defines what the call may name",
                 "define it there, or write an array by its type and sizes: f32[64, 128]",
             ) from None
 
@@ -81,7 +80,7 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
         function = as_function(function)
     if not hasattr(function, "report"):
         raise InvalidValue(
-            f"studio: {ast.unparse(node.func)} in {file or module} is no jitted function",
+            f"studio: {ast.unparse(node.func)} in {name} is no jitted function",
             f"it is of type {type(function).__name__}",
             "decorate it with @pto.jit, or name an operator",
         )
@@ -107,25 +106,6 @@ class _Filled:
             )  # fmt: skip
         numbers = numpy.linspace(0, 1, math.prod(shape), endpoint=False).reshape(shape)
         return numbers.astype(numpy_type(self._kind))
-
-
-def _defined(file: str, module: str) -> dict[str, Any]:
-    """The names that a file or a module defines."""
-    if file and not os.path.isfile(file):
-        raise MissingFile(
-            f"studio: the file {file} does not exist", "it defines the function of the call",
-            f"check it; the working folder is {working_folder_name()}",
-        )  # fmt: skip
-    if file:
-        return runpy.run_path(file)
-    sys.path.insert(0, folder := os.getcwd())
-    try:
-        return vars(importlib.import_module(module))
-    except (ModuleNotFoundError, TypeError, ValueError) as error:
-        raise InvalidValue(f"studio: the module {module!r} cannot be imported", str(error),
-                           _FORM) from None  # fmt: skip
-    finally:
-        sys.path.remove(folder)
 
 
 # --- packages ------------------------------------------------------------------------------------

@@ -124,6 +124,24 @@ def test_threads_and_sizes_are_measured_in_turn_and_given_back(bench, tmp_path):
     assert config.threads == before
 
 
+def test_an_interrupted_import_of_torch_is_not_begun_again(monkeypatch):
+    begun = []
+
+    def torch():
+        begun.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(peers, "torch", torch)
+    with pytest.raises(KeyboardInterrupt), command.kept_threads():
+        peers.set_threads(1)
+    assert len(begun) == 1
+
+
+def test_a_closed_output_gets_nothing(bench, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert bench("matmul", "5x7x3", "--peers", "NumPy") == (0, "", "")
+
+
 def test_a_wrong_result_is_said_and_fails_the_command(bench, monkeypatch):
     monkeypatch.setattr(command.products, "operator", lambda name: lambda a, b: a @ b + 1)
     code, out, _ = bench("matmul", "5x7x3", "--peers", "NumPy")
@@ -165,7 +183,8 @@ def test_causal_attention_counts_the_pairs_that_it_needs():
         (["matmul", "--threads", "0"], "--threads 0|a number of threads is 1 to|--threads 1"),
         (["matmul", "--threads", "999"], "--threads 999|cores that this process may use|1"),
         (["matmul", "--threads", "1,"], "--threads 1,|a number of threads is 1 to|--threads 1"),
-        (["matmul", "--rounds", "3"], "--rounds 3|fewer than 10|a number from 10 on"),
+        (["matmul", "--rounds", "3"], "--rounds 3|of 10 to 999999 samples|give such a number"),
+        (["matmul", "--rounds", "9" * 20], "--rounds 99999|of 10 to 999999 samples|leave it out"),
         (
             ["matmul", "5x7x3", "--peers", "NumPi"],
             "no peer 'NumPi'|machine are|did you mean NumPy?",

@@ -58,6 +58,24 @@ def test_the_command_knows_an_operator_by_its_class_and_by_its_schema(tmp_path):
         assert pto.load(tmp_path / "f.pto").audit_twice.variants == ("audit_twice(x: f32[3])",)
 
 
+def test_the_command_packages_calls_that_no_memory_holds(tmp_path):
+    done = command(tmp_path, "f.pto", f"gelu(f32[{10**9}, {10**9}])")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_name_is_that_of_pto_ops(tmp_path):
+    (tmp_path / "mine.py").write_text(USER.replace("twice", "softmax"))
+    for name, parameters in (("softmax", ["x", "factor"]), ("pto.ops.softmax", ["x", "dim"])):
+        done = command(tmp_path, "f.pto", f"{name}(f32[4])", "--of", "mine.py")
+        assert done.returncode == 0, done.stderr
+        assert [*pto.load(tmp_path / "f.pto").softmax.parameters] == parameters
+
+
+def test_help_says_where_kernels_are_written(tmp_path):
+    shown = " ".join(command(tmp_path, "--help").stdout.split())
+    assert "without a file it replaces pto/lib/kernels.pto of this installation" in shown
+
+
 @pytest.mark.parametrize("words, text", [
     (("f.pto", "twice"), "the call 'twice' cannot be read\n  why: it is no call; a call is"),
     (("f.pto", "twice(f32[:"), "cannot be read"),
@@ -84,11 +102,23 @@ def test_the_command_knows_an_operator_by_its_class_and_by_its_schema(tmp_path):
     (("f.pto", "gelu(f32[:])", "--of", "none.py"), "--of none.py: there is no such file"),
     (("f.pto", "gelu(f32[:])", "--targets", "sse"), "the target 'sse' is unknown"),
     (("none.pto",), "the package none.pto does not exist"),
+    (("f.pto", "twice()", "--of", "mine.py"), r"twice\(\) missing a required argument: 'x'\n  why: "
+     r"the signature is twice\(x, factor=2.0\)"),
+    (("f.pto", "twice(f32[4], 1.0, f32[4])", "--of", "mine.py"), "too many positional arguments"),
+    (("f.pto", "twice(f32[4], eps=1)", "--of", "mine.py"), "unexpected keyword argument 'eps'"),
+    (("f.pto", f"twice(f32[:, {10**24}])", "--of", "mine.py"), "mine.py:3: a size does not fit 64"),
+    (("f.pto", f"gelu(f32[:, {2**32}, {2**32}])"), "the size .* leaves 64 bits"),
+    (("f.pto", f"gelu(f32[{'2, ' * 65}])"), "pto.DYN for each axis, at most 8"),
+    (("f.pto", "gelu(" + "1+" * 9999 + "1)"), "cannot be read"),
+    (("f.pto", "softmax(f32[4])", "--of", "names.py"), "'softmax' is the int 5\n  why: it"),
+    (("f.pto", "gelu(f32[4])", "--of", "names.py"), "'gelu' is None\n"),
 ])  # fmt: skip
 def test_the_command_says_what_is_wrong(tmp_path, words, text):
     (tmp_path / "broken.py").write_text("x = 1\nx = = 2\n")
     (tmp_path / "boom.py").write_text("x = 1\nx / 0\n")
     (tmp_path / "leaves.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "mine.py").write_text(USER)
+    (tmp_path / "names.py").write_text("softmax, gelu = 5, None\n")
     (tmp_path / "folder").mkdir()
     before = sorted(tmp_path.iterdir())
     done = command(tmp_path, *words)

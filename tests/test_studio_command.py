@@ -3,6 +3,7 @@
 
 import ctypes
 import re
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -22,7 +23,13 @@ def doubled(x):
     return x + x
 
 
-@pytest.mark.parametrize("text", ["f.py:", "f.py:f", "f.py:f(**x)", "f.py:1 +", "f.py:x = 1"])
+LONG = "1+" * 9999 + "1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f.py:", "f.py:f", "f.py:f(**x)", "f.py:1 +", "f.py:x = 1", ":f(x)", f"f.py:f({LONG})"],
+)
 def test_a_text_that_names_no_call_is_refused(text):
     with pytest.raises(InvalidValue, match="names no call"):
         studio_command.html_of_call(text, "page.html")
@@ -46,7 +53,7 @@ def test_a_call_of_a_file_becomes_a_page(tmp_path):
     assert not any(one.keys() & {"src", "href"} for _, one in tags)  # nothing is fetched
     with pytest.raises(InvalidValue, match="name 'y' is not defined"):
         studio_command.html_of_call(f"{file}:doubled(y)", tmp_path / "page.html")
-    with pytest.raises(MissingFile, match="none.py does not exist"):
+    with pytest.raises(MissingFile, match="none.py: there is no such file"):
         studio_command.html_of_call(f"{tmp_path}/none.py:doubled(x)", tmp_path / "page.html")
     with pytest.raises(InvalidValue, match="name an operator") as caught:
         studio_command.html_of_call(f"{file}:plain(x)", tmp_path / "page.html")
@@ -94,8 +101,7 @@ def test_a_call_of_a_module_or_of_an_operator_becomes_a_page(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     ("what", "kind", "says"),
-    [("no_such_module:f(x)", InvalidValue, "'no_such_module' cannot be imported"),
-     (":f(x)", InvalidValue, "the module '' cannot be imported"),
+    [("no_such_module:f(x)", InvalidValue, "studio no_such_module: ModuleNotFoundError: No"),
      ("f(x)", InvalidValue, "module:softmax(x)"),
      ("json:loads('1')", InvalidValue, "in json is no jitted function"),
      ("json:nothing()", InvalidValue, "name 'nothing' is not defined"),
@@ -105,6 +111,38 @@ def test_a_call_of_a_module_or_of_an_operator_becomes_a_page(tmp_path, monkeypat
 def test_what_the_command_cannot_show_is_named(what, kind, says, tmp_path):
     with pytest.raises(kind, match=re.escape(says)):
         studio_command.write(what, str(tmp_path / "page.html"))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("x = 1\nraise SystemExit(7)", "ends.py:2: studio ends.py: SystemExit: 7"),
+     ("x = 1 / 0", "ends.py:1: studio ends.py: ZeroDivisionError: division by zero"),
+     ("x = = 1", "ends.py:1: studio ends.py: SyntaxError: invalid syntax")],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["ends.py", "ends"])
+def test_code_that_does_not_run_is_named(content, says, name, tmp_path, monkeypatch):
+    (tmp_path / "ends.py").write_text(content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "ends", raising=False)
+    with pytest.raises(InvalidValue) as caught:
+        studio_command.write(f"{name}:f(x)", "page.html")
+    assert str(caught.value).startswith(says.replace("studio ends.py", f"studio {name}"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "says"),
+    [("", TypeError, "doubled() missing a required argument: 'x'\n  why: the signature is doub"),
+     ("x, by=2, at=3", TypeError, "doubled() got an unexpected keyword argument 'at'\n  why"),
+     ("f32[10**9, 10**9]", InvalidValue, "studio: f32[10 ** 9, 10 ** 9]: "),
+     ("f32[1, 10**24]", InvalidValue, "studio: f32[1, 10 ** 24]: ValueError: "),
+     ("x[99]", InvalidValue, "studio: x[99]: IndexError: "),
+     ("exit(3)", InvalidValue, "studio: exit(3): SystemExit: 3")],
+)  # fmt: skip
+def test_arguments_that_make_no_call_are_named(arguments, kind, says, tmp_path):
+    (tmp_path / "shown.py").write_text(SHOWN.partition("@pto.op")[0])
+    with pytest.raises(kind, match=re.escape(says)) as caught:
+        studio_command.write(f"{tmp_path}/shown.py:doubled({arguments})", str(tmp_path / "p.html"))
+    assert isinstance(caught.value, Error)
 
 
 def page_of(path):

@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="f32", help="element type: f32, f16, bf16, ...")
     parser.add_argument("--threads", help="as in 1,2; as many as pto uses where not given")
     parser.add_argument("--peers", help="only these peers, as in torch.mm,NumPy")
-    parser.add_argument("--rounds", help=f"samples of each, at least {LEAST_ROUNDS}; 11")
+    parser.add_argument("--rounds", help=f"samples of each, {LEAST_ROUNDS} to 999999; 11")
     parser.add_argument("--png", metavar="FILE", help="draw the bars (needs matplotlib)")
     parser.add_argument("--json", metavar="FILE", help="write one JSON line per measurement")
 
@@ -169,8 +169,8 @@ def rounds_of(text: str | None) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < LEAST_ROUNDS:
         raise InvalidValue(
             f"bench: --rounds {text}",
-            f"a median of fewer than {LEAST_ROUNDS} samples says little",
-            f"give a number from {LEAST_ROUNDS} on, or leave it out",
+            f"a median is of {LEAST_ROUNDS} to 999999 samples: of fewer it says little",
+            "give such a number, or leave it out",
         )
     return int(text)
 
@@ -228,6 +228,7 @@ class Chosen:
 def kept_threads() -> Iterator[None]:
     """Gives the threads back that the process had."""
     before = config.threads
+    peers.torch()  # its import, if interrupted, must not begin again below: PyTorch would crash
     try:
         yield
     finally:

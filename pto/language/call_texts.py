@@ -18,7 +18,7 @@ from typing import Any
 
 from pto.errors import InvalidValue, nearest
 from pto.language.annotations import DYN, TensorType
-from pto.language.dtypes import DType, dtype
+from pto.language.dtypes import dtype
 from pto.language.location import describe
 from pto.language.op import Operator
 
@@ -27,14 +27,14 @@ _FORM = "a call is written as in softmax(f32[:, 64], eps=1e-5)"
 
 
 def functions_of(texts: Iterable[str], modules: list[Any]) -> dict[Any, list]:
-    """{function: examples} of calls; a name is looked up in the modules, in this order."""
+    """{function: examples} of calls; a name is looked up in the modules, in this order, of which
+    pto.ops is the last."""
     found: dict[Any, list] = {}
     for text in texts:
         name, args, kwargs = parsed(text)
         function = _function(name, modules)
-        names = getattr(function, "parameters", None)
-        if names is None:
-            names = [a.name for a in getattr(function, "arguments", ())]
+        arguments = getattr(function, "arguments", ())  # of an operator
+        names = getattr(function, "parameters", [a.name for a in arguments])
         example = {**dict(zip(names, args, strict=False)), **kwargs} if kwargs else args
         found.setdefault(function, []).append(example)
     return found
@@ -89,7 +89,7 @@ def parsed(text: str) -> tuple[str, tuple, dict[str, Any]]:
             raise ValueError("it is no call")
         args = tuple(_value(one) for one in call.args)
         return ast.unparse(call.func), args, {one.arg: _value(one.value) for one in call.keywords}
-    except (SyntaxError, ValueError, TypeError, LookupError) as error:
+    except (SyntaxError, ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
         why = f"{error.args[0] if error.args else error}; {_FORM}"
         raise InvalidValue(f"the call {text.strip()!r:.80} cannot be read", why,
                            "correct it, and quote it for the shell") from None  # fmt: skip
@@ -99,12 +99,8 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Subscript):
         index = node.slice
         sizes = index.elts if isinstance(index, ast.Tuple) else [index]
-        return TensorType((*map(_size, sizes), _kind(ast.unparse(node.value))))
+        return TensorType((*map(_size, sizes), dtype(ast.unparse(node.value).removeprefix("pto."))))
     return ast.literal_eval(node)
-
-
-def _kind(name: str) -> DType:
-    return dtype(name.removeprefix("pto."))
 
 
 def _size(node: ast.expr) -> Any:
@@ -119,13 +115,16 @@ def _size(node: ast.expr) -> Any:
 
 
 def _function(name: str, modules: list[Any]) -> Any:
-    for module in modules:
+    absent = object()
+    for module in modules[-1:] if name.startswith("pto.ops.") else modules:
         found = module
         for part in name.removeprefix("pto.ops.").split("."):
-            found = getattr(found, part, None)
-        if not callable(found):
-            found = _operator(name, module)
-        if found is not None:
+            found = getattr(found, part, absent)
+        found = found if callable(found) else _operator(name, module) or found
+        if found is not absent and not callable(found):
+            raise InvalidValue(f"{name!r:.80} is {describe(found)}", "it names no function to call",
+                               "name one, as in pto.ops.gelu for one of ours")  # fmt: skip
+        if found is not absent:
             return found
     known = {one for module in modules for one in dir(module)
              if one[0] != "_" and callable(getattr(module, one))}  # fmt: skip

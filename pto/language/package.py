@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pto import _core, container
 from pto.config import config
 from pto.container import Package
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import InvalidType, InvalidValue, unknown_attribute
 from pto.language import adapters, arguments
 from pto.language.annotations import TensorType
 from pto.language.dtypes import DType, dtype
@@ -180,14 +180,18 @@ def described(jit: "Jit", args: tuple, kwargs: dict) -> list[Given]:
 
 
 def _stand_in(jit: "Jit", value: Any, beside: Any) -> Any:
-    """An array with the axes of a type, of the library of the others; any other value as it is."""
+    """An array with the axes of a type, of the library of the others; any other value as it is.
+
+    A call is described by which sizes are 1, so that 2 stands for all others, huge ones too.
+    """
     if not isinstance(value, TensorType):
         return value
-    if value.kind is None or ... in value.sizes or value.is_static:
-        fail(f"{jit.__name__}.package: an example is {value!r}",
-             "the type of an example has a number or pto.DYN for each axis, and an element type",
+    sizes = value.sizes
+    if value.kind is None or ... in sizes or value.is_static or len(sizes) > _core.MAX_RANK:
+        fail(f"{jit.__name__}.package: an example is {value!r:.80}",
+             f"it has a number or pto.DYN for each axis, at most {_core.MAX_RANK}; an element type",
              "write pto.Tensor[pto.DYN, 64, pto.f32]", InvalidType)  # fmt: skip
-    shape = [size if isinstance(size, int) else 2 for size in value.sizes]
+    shape = [1 if size == 1 else 2 for size in sizes]
     if beside is not None:
         return beside.new_zeros(shape, requires_grad=False)
     import numpy
@@ -303,6 +307,9 @@ class PackagedFunction(_core.Callable):
     def targets(self) -> tuple[str, ...]:
         """The instructions that the code of each variant uses: the best that this CPU has."""
         return tuple(self.programs.targets)
+
+    def __getattr__(self, name: str) -> Any:
+        raise unknown_attribute("a packaged function", name, dir(self))
 
     def __repr__(self) -> str:
         return f"<pto packaged {self.__name__}: {len(self.keys)} variants>"
