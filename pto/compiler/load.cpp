@@ -61,7 +61,18 @@ std::shared_ptr<const Library> opened(const std::string& name, const std::string
 
 std::shared_ptr<const Library> obtain(const Build& build, const Stop& interrupted) {
   try {
-    return despite_removal([&] { return opened(build.source().name, build.run(interrupted)); });
+    const auto use = [&](bool again) {
+      return despite_removal(
+          [&] { return opened(build.source().name, build.run(interrupted, again)); });
+    };
+    try {
+      return use(/*again=*/false);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error&) {  // linked to a libpto that lacked a function, or with another error
+      if (!build.find()) throw;
+      return use(/*again=*/true);
+    }
   } catch (const std::system_error& error) {
     warn_once(build.folder(), error.code().message());
     return use_uncached(build, interrupted, [&](const std::string& path) {

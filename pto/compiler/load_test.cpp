@@ -404,6 +404,19 @@ TEST_F(Compiler, evicts_the_least_recently_used_entries_and_what_killed_processe
   EXPECT_TRUE(here.find("e9").has_value());
 }
 
+TEST_F(Compiler, an_object_that_cannot_be_loaded_is_compiled_once_more) {
+  const std::string real = find_toolchain(settings()).path;
+  set_compiler(script("case \"$*\" in *-shared*) [ -e " + counter() +
+                      " ] || broken=-DBROKEN; echo x >> " + counter() + ";; esac\nexec " + real +
+                      " $broken \"$@\"\n"));
+  const std::string text =
+      "#ifdef BROKEN\nextern \"C\" void nobody(); auto* p = &nobody;\n#endif\n" + answer(3);
+  EXPECT_EQ(answer_of({"a", text, machine().target}), 3);
+  EXPECT_EQ(compilations(), 2u);
+  EXPECT_EQ(answer_of({"a", text, machine().target}), 3);
+  EXPECT_EQ(compilations(), 2u);
+}
+
 TEST_F(Compiler, clang_compiles_too) {
   for (const char* name : {"clang++", "clang++-14", "clang++-15", "clang++-16"}) {
     set_compiler(name);
