@@ -2,62 +2,126 @@
 #include "pto/launch/strided_copy.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "pto/abi/limits.h"
+#include "pto/abi/transpose.h"
 #include "pto/base/error.hpp"
 #include "pto/launch/pool.hpp"
 
 namespace pto {
 namespace {
 
-constexpr int64_t kBlockBytes = 128 << 10;
+constexpr int64_t kBlockBytes = 128 << 10, kMostBlocks = 64, kLineBytes = 64;
 
-// A copy as rows along its last axis.
-struct StridedRows {
-  char* to;
-  const char* from;
-  std::array<int64_t, PTO_MAX_RANK> sizes{}, to_strides{}, from_strides{};  // of the other axes
-  int rank = 0;
-  int64_t rows = 1, length = 1, to_stride = 1, from_stride = 1;
-  int item_bytes;
-  int32_t blocks = 1;
+struct Axis {
+  int64_t size, to, from;  // strides in bytes
+};
 
-  void copy_row(char* out, const char* in) const {
-    if (to_stride == 1 && from_stride == 1) {
-      std::memcpy(out, in, static_cast<size_t>(length * item_bytes));
-    } else if (item_bytes == 4) {
-      copy_items<4>(out, in);
-    } else if (item_bytes == 2) {
-      copy_items<2>(out, in);
-    } else if (item_bytes == 8) {
-      copy_items<8>(out, in);
-    } else {
-      copy_items<1>(out, in);
-    }
+// Lists the axes as the destination lies in memory, the outermost first; axes that continue each
+// other in both tensors are one.
+std::vector<Axis> axes_of(const int64_t* to_strides, const int64_t* from_strides,
+                          const int64_t* sizes, int rank, int item_bytes) {
+  std::vector<Axis> axes;
+  for (int i = 0; i < rank; ++i)
+    if (sizes[i] != 1)  // else its strides say nothing
+      axes.push_back({sizes[i], to_strides[i] * item_bytes, from_strides[i] * item_bytes});
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
+  std::vector<Axis> joined;
+  for (const Axis& axis : axes) {
+    const bool joins = !joined.empty() && joined.back().to == axis.to * axis.size &&
+                       joined.back().from == axis.from * axis.size;
+    if (joins)
+      joined.back() = {joined.back().size * axis.size, axis.to, axis.from};
+    else
+      joined.push_back(axis);
+  }
+  return joined;
+}
+
+// A copy in parts: single rows along the destination's innermost axis; or some lines of such rows,
+// where the source's innermost axis is another, which are transposed.
+class StridedCopy {
+ public:
+  StridedCopy(char* to, const char* from, std::vector<Axis> axes, int item_bytes)
+      : to_(to), from_(from), outer_(std::move(axes)), item_bytes_(item_bytes) {
+    row_ = taken(outer_.size() - 1);
+    if (row_.to == item_bytes && row_.from != item_bytes) find_lines();
+    parts_ = quotient_up(lines_.size, step_);
+    for (const Axis& axis : outer_) parts_ *= axis.size;
   }
 
+  int32_t blocks() const {
+    const int64_t bytes = parts_ * step_ * row_.size * item_bytes_;
+    return int32_t(std::clamp<int64_t>(bytes / kBlockBytes, 1, std::min(parts_, kMostBlocks)));
+  }
+  void copy_block(int32_t block, int32_t blocks) const {
+    const int64_t first = parts_ * block / blocks, last = parts_ * (block + 1) / blocks;
+    for (int64_t part = first; part < last; ++part) copy_part(part);
+  }
+
+ private:
+  Axis taken(size_t at) {
+    const Axis axis = outer_[at];
+    outer_.erase(outer_.begin() + static_cast<std::ptrdiff_t>(at));
+    return axis;
+  }
+  // Takes the axis along which the source's elements lie beside each other: a part is a matrix then.
+  void find_lines() {
+    const auto beside = std::find_if(outer_.begin(), outer_.end(),
+                                     [&](const Axis& axis) { return axis.from == item_bytes_; });
+    if (beside == outer_.end()) return;
+    lines_ = taken(static_cast<size_t>(beside - outer_.begin()));
+    const int64_t few = kLineBytes / item_bytes_;  // that the source has in a cache line
+    step_ = std::max(kBlockBytes / (row_.size * item_bytes_) / few * few, few);
+    is_transposed_ = true;
+  }
+  static int64_t quotient_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+  void copy_part(int64_t part) const {
+    const int64_t pieces = quotient_up(lines_.size, step_), line = part % pieces * step_;
+    char* to = to_ + line * lines_.to;
+    const char* from = from_ + line * lines_.from;
+    int64_t rest = part / pieces;
+    for (size_t i = outer_.size(); i-- > 0; rest /= outer_[i].size) {
+      to += rest % outer_[i].size * outer_[i].to;
+      from += rest % outer_[i].size * outer_[i].from;
+    }
+    if (is_transposed_)
+      pto_transpose(to, lines_.to, from, row_.from, std::min(step_, lines_.size - line), row_.size,
+                    item_bytes_);
+    else
+      copy_row(to, from);
+  }
+  void copy_row(char* to, const char* from) const {
+    if (row_.to == item_bytes_ && row_.from == item_bytes_)
+      std::memcpy(to, from, size_t(row_.size * item_bytes_));
+    else if (item_bytes_ == 4)
+      copy_items<4>(to, from);
+    else if (item_bytes_ == 2)
+      copy_items<2>(to, from);
+    else if (item_bytes_ == 8)
+      copy_items<8>(to, from);
+    else
+      copy_items<1>(to, from);
+  }
   template <int kBytes>
-  void copy_items(char* out, const char* in) const {
-    for (int64_t i = 0; i < length; ++i) {
-      std::memcpy(out + i * to_stride * kBytes, in + i * from_stride * kBytes, kBytes);
-    }
+  void copy_items(char* to, const char* from) const {
+    for (int64_t i = 0; i < row_.size; ++i)
+      std::memcpy(to + i * row_.to, from + i * row_.from, kBytes);
   }
 
-  void copy_block(int32_t block) const {
-    const int64_t first = rows * block / blocks, last = rows * (block + 1) / blocks;
-    for (int64_t row = first; row < last; ++row) {
-      int64_t rest = row, out = 0, in = 0;
-      for (int axis = rank - 1; axis >= 0; --axis) {
-        const auto a = static_cast<size_t>(axis);
-        out += rest % sizes[a] * to_strides[a];
-        in += rest % sizes[a] * from_strides[a];
-        rest /= sizes[a];
-      }
-      copy_row(to + out * item_bytes, from + in * item_bytes);
-    }
-  }
+  char* const to_;
+  const char* const from_;
+  std::vector<Axis> outer_;  // besides those of a part
+  Axis row_{1, 0, 0}, lines_{1, 0, 0};
+  const int item_bytes_;
+  bool is_transposed_ = false;
+  int64_t step_ = 1, parts_ = 1;
 };
 
 }  // namespace
@@ -65,36 +129,21 @@ struct StridedRows {
 void copy_strided(void* to, const int64_t* to_strides, const void* from,
                   const int64_t* from_strides, const int64_t* sizes, int rank, int item_bytes) {
   PTO_ASSERT(rank <= PTO_MAX_RANK);
-  StridedRows all{.to = static_cast<char*>(to),
-                  .from = static_cast<const char*>(from),
-                  .item_bytes = item_bytes};
-  for (int axis = 0; axis < rank; ++axis) {
-    if (sizes[axis] == 0) return;
-    if (sizes[axis] == 1) continue;  // its strides say nothing
-    const auto last = static_cast<size_t>(all.rank);
-    const bool joins = all.rank > 0 && all.to_strides[last - 1] == to_strides[axis] * sizes[axis] &&
-                       all.from_strides[last - 1] == from_strides[axis] * sizes[axis];
-    const size_t at = joins ? last - 1 : last;
-    all.sizes[at] = (joins ? all.sizes[at] : 1) * sizes[axis];
-    all.to_strides[at] = to_strides[axis];
-    all.from_strides[at] = from_strides[axis];
-    if (!joins) ++all.rank;
-  }
-  if (all.rank > 0) {
-    const auto last = static_cast<size_t>(--all.rank);
-    all.length = all.sizes[last];
-    all.to_stride = all.to_strides[last];
-    all.from_stride = all.from_strides[last];
-  }
-  for (int axis = 0; axis < all.rank; ++axis) all.rows *= all.sizes[static_cast<size_t>(axis)];
-  const int64_t blocks = all.rows * all.length * item_bytes / kBlockBytes;
-  all.blocks =
-      static_cast<int32_t>(std::clamp<int64_t>(blocks, 1, std::min<int64_t>(all.rows, 64)));
+  if (std::find(sizes, sizes + rank, 0) != sizes + rank) return;
+  std::vector<Axis> axes = axes_of(to_strides, from_strides, sizes, rank, item_bytes);
+  if (axes.empty()) axes.push_back({1, item_bytes, item_bytes});
+  const StridedCopy copy(static_cast<char*>(to), static_cast<const char*>(from), std::move(axes),
+                         item_bytes);
+  struct Shared {
+    const StridedCopy& copy;
+    int32_t blocks;
+  } shared{copy, copy.blocks()};
   const auto run = [](void* context, int32_t block) -> int32_t {
-    static_cast<const StridedRows*>(context)->copy_block(block);
+    const Shared& all = *static_cast<Shared*>(context);
+    all.copy.copy_block(block, all.blocks);
     return 0;
   };
-  if (parallel_for(all.blocks, run, &all) != 0) {
+  if (parallel_for(shared.blocks, run, &shared) != 0) {
     fail({"a copy between two layouts failed", "a thread of the host framework threw",
           "run it again"},
          ErrorKind::Runtime);

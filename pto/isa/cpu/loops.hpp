@@ -32,4 +32,12 @@ struct MatmulLoops {
 extern const MatmulLoops kMatmulPortable, kMatmulAvx2, kMatmulAvx512, kMatmulQuads, kMatmulPairs,
     kMatmulTiles;
 
+// As pto_transpose(), for elements of so many bytes.
+struct TransposeLoops {
+  using Run = void (*)(char* to, int64_t to_stride, const char* from, int64_t from_stride,
+                       int64_t lines, int64_t length);
+  Run bytes1, bytes2, bytes4, bytes8;
+};
+extern const TransposeLoops kTransposePortable, kTransposeAvx2, kTransposeAvx512;
+
 }  // namespace pto

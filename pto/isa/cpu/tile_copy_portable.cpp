@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The copy engine for any CPU; CMakeLists.txt gives the flags.
+#include "pto/isa/cpu/loops.hpp"
 #include "pto/isa/memory/tile_copy.hpp"
 
 PTO_NAMESPACE_BEGIN
@@ -7,3 +8,11 @@ namespace moves {
 PTO_COPY_MATRIX()
 }  // namespace moves
 PTO_NAMESPACE_END
+
+namespace pto {
+
+constexpr TransposeLoops kTransposePortable = {
+    isa::moves::transpose_lines<1>, isa::moves::transpose_lines<2>, isa::moves::transpose_lines<4>,
+    isa::moves::transpose_lines<8>};
+
+}  // namespace pto
