@@ -12,6 +12,7 @@
 #include "pto/passes/inline_tile_operations.hpp"
 #include "pto/passes/interchange_loops.hpp"
 #include "pto/passes/move_broadcast_late.hpp"
+#include "pto/passes/move_transpose_late.hpp"
 #include "pto/passes/pair_products.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
 #include "pto/passes/simplify_algebra.hpp"
@@ -26,6 +27,9 @@ constexpr Pass kPasses[] = {
     {"move_broadcast_late", move_broadcast_late,
      "first of the rewrites: arithmetic on constants becomes arithmetic on scalars, which folding "
      "sees"},
+    {"move_transpose_late", move_transpose_late,
+     "behind the broadcasts, which are small then, and in front of the algebra, which removes the "
+     "reshapes that it leaves"},
     {"fold_constants", fold_constants, "before the algebra, which looks for 0 and 1"},
     {"simplify_algebra", simplify_algebra, "on folded constants"},
     {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },
