@@ -94,8 +94,10 @@ uint64_t integer_slot(const pto_parameter& parameter, ScalarNumber number,
 }  // namespace
 
 std::string type_text(uint8_t code, uint8_t bits) {
+  constexpr uint8_t kComplex = 5;  // of DLPack
   const auto dtype = from_dlpack(code, bits);
-  return dtype ? std::string(name(*dtype)) : "void";
+  if (dtype) return std::string(name(*dtype));
+  return code == kComplex ? "complex" + std::to_string(bits) : "void";
 }
 
 const char* kind_name(uint8_t kind) {

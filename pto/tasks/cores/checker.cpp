@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "pto/base/error.hpp"
@@ -106,6 +107,8 @@ class CheckingRun final : public TaskRun {
 
   CheckReport finish();
 
+  std::optional<Error> failed;  // of a task, which came back through the orchestration
+
  private:
   std::vector<int> follow(const TaskSpec& spec, TaskId task);
   void run(const TaskSpec& spec);
@@ -199,11 +202,13 @@ void CheckingRun::run(const TaskSpec& spec) {
   const pto_args args = args_of(tensors, spec.scalars);
   if (spec.kernel->launch(args, spec.blocks) != 0) {
     const CheckedTask& task = tasks_.back();
-    fail({"task " + std::to_string(task.id) + " (" + task.kernel + ")" +
-              (task.site.empty() ? "" : ", submitted at " + task.site) +
-              ", failed while it was checked: " + pto_last_error(),
-          "a check runs every task once, in order", "mend the cause and check again"},
-         ErrorKind::Runtime);
+    failed.emplace(
+        ErrorText{"task " + std::to_string(task.id) + " (" + task.kernel + ")" +
+                      (task.site.empty() ? "" : ", submitted at " + task.site) +
+                      ", failed while it was checked: " + pto_last_error(),
+                  "a check runs every task once, in order", "mend the cause and check again"},
+        ErrorKind::Runtime);
+    throw *failed;
   }
   compare(spec);
 }
@@ -339,7 +344,12 @@ CheckReport CheckingRun::finish() {
 CheckReport check_orchestration(const OrchestrationProgram& program,
                                 std::span<const pto_tensor> tensors, const Numbers& scalars) {
   CheckingRun run;
-  orchestrate_into(run, program, tensors, scalars);
+  try {
+    orchestrate_into(run, program, tensors, scalars);
+  } catch (const Error&) {
+    if (run.failed) throw *run.failed;
+    throw;
+  }
   return run.finish();
 }
 
