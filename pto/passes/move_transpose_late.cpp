@@ -29,6 +29,17 @@ std::vector<T> unturned(const std::vector<T>& items, const Axes& axes) {
   return before;
 }
 
+// Says whether only axes of one element change their places; `shape` is that of the result.
+bool keeps_order(const Dims& shape, const Axes& axes) {
+  int64_t last = -1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (is_one(shape[i])) continue;
+    if (axes[i] < last) return false;
+    last = axes[i];
+  }
+  return true;
+}
+
 // Returns what a broadcast repeats, in the rank and the order before the transpose; nothing where
 // its elements would come in another order.
 Answer unturned_source(GraphBuilder& b, Value source, const Axes& axes) {
@@ -36,13 +47,8 @@ Answer unturned_source(GraphBuilder& b, Value source, const Axes& axes) {
   if (shape.empty()) return source;
   const size_t more = axes.size() - shape.size();
   Dims whole(axes.size(), Dim(1));
-  int64_t last = -1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    whole[more + i] = shape[i];
-    if (is_one(shape[i])) continue;
-    if (axes[more + i] < last) return std::nullopt;
-    last = axes[more + i];
-  }
+  std::copy(shape.begin(), shape.end(), whole.begin() + std::ptrdiff_t(more));
+  if (!keeps_order(whole, axes)) return std::nullopt;
   return b.reshape(source, unturned(whole, axes));
 }
 
@@ -181,7 +187,10 @@ std::optional<std::vector<Regrouped>> regrouped(const Dims& from, const Dims& to
 Answer move_reshape(GraphBuilder& b, const Node& node) {
   const Axes axes = axes_of_operands(b, node.operands);
   if (axes.empty()) return std::nullopt;
-  auto groups = regrouped(b.type(node.operands[0]).shape, node.type.shape);
+  const Dims shape_of_turned = b.type(node.operands[0]).shape;
+  if (keeps_order(shape_of_turned, axes))
+    return b.reshape(b.node(node.operands[0]).operands[0], node.type.shape);
+  auto groups = regrouped(shape_of_turned, node.type.shape);
   if (!groups) return std::nullopt;
   for (const Regrouped& g : *groups)
     for (size_t i = g.from; i + 1 < g.from_end; ++i)

@@ -91,6 +91,10 @@ TEST(MoveTransposeLate, reshapes_axes_that_stay_together) {
             "reshape transpose ");
   EXPECT_EQ(late("  %2 = reshape(%0) : f32[s0, 8*s1, s2]\n  return %2", "f32[s0, 8*s1, s2]"),
             "transpose reshape ");  // channels and rows lie apart
+  EXPECT_EQ(late("  %2 = sum(%0) {axes=[2, 3]} : f32[s0, 8, 1, 1]\n"
+                 "  %3 = reshape(%2) : f32[s0, 8]\n  return %3",
+                 "f32[s0, 8]"),
+            "sum reshape ");
 }
 
 TEST(MoveTransposeLate, leaves_tensors_that_lie_otherwise) {
