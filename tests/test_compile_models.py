@@ -102,3 +102,23 @@ def test_verify_finds_the_first_step_that_deviates(monkeypatch):
     report = pto.torch.verify(model, *args)
     assert not report.is_right and "silu" in report.first.operations
     assert "DEVIATES" in str(report) and "graph graph_" in str(report)
+
+
+def test_verify_grants_a_deep_product_its_chain_and_no_more(monkeypatch):
+    from pto.adapters.torch.compile import rows
+
+    def product(a, b):
+        return a @ b * 2
+
+    deep = torch.rand(16, 4096), torch.rand(4096, 16)
+    for a, b in (deep, (torch.full((16, 4096), 0.1), deep[1]), [one.double() for one in deep]):
+        torch._dynamo.reset()
+        report = pto.torch.verify(product, a, b)
+        assert report.is_right, report
+    right = rows.TABLE["mm"]
+    wrong = rows.Row(right.kind, lambda out, a, b: right.build(out, a, b) * 1.001)
+    monkeypatch.setitem(rows.TABLE, "mm", wrong)
+    for pair in (deep, [one.double() for one in deep]):
+        torch._dynamo.reset()
+        report = pto.torch.verify(product, *pair)
+        assert not report.is_right and "mm" in report.first.operations

@@ -42,7 +42,7 @@ def _others(values: dict[str, Any], guarded: Guarded) -> Iterator[Call]:
         groups = _groups(values, *guarded(values))
     except Exception:
         return  # compiling this call says the same
-    for chosen in _choices(groups):
+    for chosen in choices(groups):
         other = {name: _narrowed(name, value, chosen) for name, value in values.items()}
         try:
             guarded(other)
@@ -66,8 +66,8 @@ def _groups(values: dict[str, Any], call: "list[Given]", guards: Sequence[Any]) 
     return [own for own in {id(one): one for one in groups.values()}.values() if own <= free]
 
 
-def _choices(groups: list[set[Axis]]) -> Iterator[set[Axis]]:
-    """The axes that are 1 in one call."""
+def choices(groups: list[set]) -> Iterator[set]:
+    """The members of groups that are 1 in one call: axes, or sizes."""
     for count in range(1, len(groups) + 1):
         for some in combinations(groups, count):
             with_first = count == 2 and some[0] is groups[0]

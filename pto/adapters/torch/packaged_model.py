@@ -52,10 +52,12 @@ class PackagedStep(_core.Callable):
     def specialise(self, tensors: list, constants: list, numbers: list) -> tuple:
         """The program, at the first call with such tensors: for _core.Callable."""
         strides = [one[2] for one in tensors]
-        if strides != self.about["strides"]:
+        wanted = self.about["strides"]
+        # A size of 1 or 0 can close gaps: a lower class is a special case of a higher one.
+        if any(given > most for given, most in zip(strides, wanted, strict=True)):
             raise InvalidValue(
                 f"{self.programs.shown}: {self.about['name']} got tensors with other strides",
-                f"it was compiled for the classes {self.about['strides']}, and got {strides}",
+                f"it was compiled for the classes {wanted}, and got {strides}",
                 "package the model again: an operator of PyTorch arranges its result anew",
             )
         return self.programs.program(self.place), None if self.about["results"] == 1 else tuple, 0
@@ -97,7 +99,7 @@ class PackagedModel:
         self._form = pytree.treespec_loads(header["form"])
         self._writes = [one.get("writes") for one in header["results"]]
         self._asked = [one for one in self.inputs if "weight" not in one]
-        self._symbols, self._sizes_of = _free_sizes(self._asked)
+        self._symbols, self._sizes_of = free_sizes(self._asked)
 
     @staticmethod
     def from_package(package: Package) -> "PackagedModel":
@@ -187,8 +189,9 @@ class PackagedModel:
             least, most = range_
             if size < least or (most is not None and size > most):
                 limit = f"at least {least}" + (f" and at most {most}" if most is not None else "")
-                self._refuse(f"{which} has the size {size}", f"the model was exported for {limit}",
-                             "export it with another range of this size")  # fmt: skip
+                one = ", and let it squeeze no axis of this size" if size < 2 else ""
+                self._refuse(f"{which} has the size {size}", f"the packaged model takes {limit}",
+                             f"export it with another range of this size{one}")  # fmt: skip
             wanted = sizes.setdefault(wanted, size) if wanted.isidentifier() else size
         if size != wanted:
             self._refuse(f"{which} has the size {size}", f"it was exported for {wanted} here",
@@ -216,7 +219,7 @@ def _check_version(package: Package) -> None:
                        "package the model again with this version")  # fmt: skip
 
 
-def _free_sizes(asked: list[dict[str, Any]]) -> tuple[list[str], Callable[[list[int]], list]]:
+def free_sizes(asked: list[dict[str, Any]]) -> tuple[list[str], Callable[[list[int]], list]]:
     """The symbols among the sizes of inputs, and a function of these: the sizes of each input."""
     every = [size for one in asked for size in [*one.get("shape", ()), one.get("number", 0)]]
     symbols = sorted({size for size in every if isinstance(size, str) and size.isidentifier()})

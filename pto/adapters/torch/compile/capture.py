@@ -2,8 +2,8 @@
 """The backend: graphs of Dynamo through AOTAutograd, each compiled by a plan.
 
 AOTAutograd gives functional graphs of core ATen, which copy into mutated inputs at their end;
-overloads with a kernel of ours stay whole (_WHOLE). AOTAutograd itself makes views among outputs
-around the graph.
+overloads with a kernel of ours stay whole (_OURS), and some that ATen computes faster (whole.py).
+AOTAutograd itself makes views among outputs around the graph.
 """
 
 import functools
@@ -14,13 +14,14 @@ import pto.torch  # noqa: F401 makes torch.ops.pto
 import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph
 from pto.adapters.torch.compile.options import Options, checked
+from pto.adapters.torch.compile.whole import kept_whole, without_whole
 from torch import fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 
 aten = torch.ops.aten
-_WHOLE = (
+_OURS = (
     aten._scaled_dot_product_flash_attention_for_cpu.default,
     aten.silu.default, aten.silu_backward.default, aten.gelu_backward.default,
     aten.hardswish.default, aten.mish.default, aten.addcmul.default, aten.addcdiv.default,
@@ -36,9 +37,9 @@ _RANDOM = ("bernoulli", "rrelu")
 @functools.cache
 def decompositions() -> dict:
     """Core ATen's, less what stays whole or is random, and what core leaves whole backward."""
-    table = dict(core_aten_decompositions())
+    table = without_whole(core_aten_decompositions())
     for one in list(table):
-        if one in _WHOLE or one._schema.name.removeprefix("aten::") in _RANDOM:
+        if one in _OURS or one._schema.name.removeprefix("aten::") in _RANDOM:
             table.pop(one)
     table |= get_decompositions([aten.native_layer_norm_backward])
     return table
@@ -63,7 +64,8 @@ def backend(
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
-    return compile_(graph, inputs)
+    with kept_whole():
+        return compile_(graph, inputs)
 
 
 def compiled(

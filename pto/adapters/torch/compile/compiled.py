@@ -136,8 +136,9 @@ def _name_line(graph: CompiledGraph, error: Exception) -> None:
 def line_of(node: fx.Node) -> str:
     """The model's line of a node, "file.py:12", or ""."""
     text = node.meta.get("stack_trace") or ""
-    found = [line for line in text.splitlines() if line.strip().startswith("File ")]
+    lines = [line.strip() for line in text.splitlines()]
+    found = [one for one in lines if one.startswith("File ") and "<eval_with_key>" not in one]
     if not found:
         return ""
     file, line = found[-1].split(", ")[:2]
-    return f"{file.strip()[5:].strip(chr(34))}:{line.removeprefix('line ').strip()}"
+    return f"{file[5:].strip(chr(34))}:{line.removeprefix('line ').strip()}"

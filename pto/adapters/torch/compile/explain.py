@@ -28,7 +28,8 @@ _CHANGES = {
     "hashed": "every change of a weight is seen: each call reads all its bytes",
     "trusted": "weights are trusted: no change in place is seen, unless pto.repack(w) tells of it",
 }  # fmt: skip
-_REDUCING = ("mm", "sum", "mean", "softmax", "conv", "norm", "attention", "cumsum", "prod", "var")
+_REDUCING = ("mm", "sum", "mean", "softmax", "conv", "norm", "attention", "cumsum", "prod", "var",
+             "upsample")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,28 @@ constants are, the inputs and the results; its payload the programs, then the we
 safety: one thread packages a model.
 """
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import sympy
+
 import torch
 from pto import _core, container
 from pto.adapters.torch.compile.capture import decompositions
-from pto.adapters.torch.compile.compiled import CompiledGraph
+from pto.adapters.torch.compile.compiled import CompiledGraph, line_of
 from pto.adapters.torch.compile.options import checked
+from pto.adapters.torch.compile.plan import name_of
 from pto.adapters.torch.compile.rows import operator_of
-from pto.adapters.torch.compile.sizes import expression, text_of
+from pto.adapters.torch.compile.sizes import expression, expressions, symbols_of, text_of
+from pto.adapters.torch.compile.whole import kept_whole
 from pto.adapters.torch.graph_function import function_of
-from pto.adapters.torch.packaged_model import KIND, NUMBER_FUNCTIONS, aligned
+from pto.adapters.torch.packaged_model import KIND, NUMBER_FUNCTIONS, aligned, free_sizes
 from pto.errors import InvalidType, InvalidValue
 from pto.graphs.program import GroupProgram
+from pto.language.free_sizes import choices
 from pto.language.library import compiled_callable, targets_of
 from pto.language.location import describe
 from pto.language.op import Operator
@@ -59,7 +65,8 @@ def package(
         )
     path = container.path_of(path, "package")
     chosen = targets_of(targets)
-    captured = exported.run_decompositions(decompositions())
+    with kept_whole():
+        captured = exported.run_decompositions(decompositions())
     _drop_checks_of_types(captured.graph_module)
     inputs, weights, constants = _inputs_of(captured)
     made = CompiledGraph("inference", checked(options, None), captured.graph_module, constants)
@@ -138,8 +145,8 @@ def _user_input(node: fx.Node, captured: ExportedProgram) -> dict[str, Any]:
     if not value.is_contiguous() or value.device.type != "cpu":
         raise InvalidValue(
             f"package: the input {node.name} has strides {tuple(value.stride())} on {value.device}",
-            "a packaged model takes tensors without gaps, on the CPU",
-            "export the model with x.contiguous().cpu()",
+            "a packaged model takes dense tensors on the CPU, in the order of their axes",
+            "export the model with x.contiguous().cpu(); a call may pass any strides",
         )
     shape = [expression(size) for size in value.shape]
     ranges = [None if isinstance(size, int) else _range(size, captured) for size in shape]
@@ -155,12 +162,25 @@ def _shown(size: Any) -> int | str:
 
 
 def _range(size: Any, captured: ExportedProgram) -> list[int | None]:
-    """The least and the largest value of a size that is free; programs take 1 for another one."""
+    """The least and the largest value of a size that is free."""
+    least = 2 if symbols_of([size]) & _squeezed(captured) else 0
     known = captured.range_constraints.get(size)
     if known is None:
-        return [2, None]
+        return [least, None]
     lower, upper = (int(one) if one.is_Integer else None for one in (known.lower, known.upper))
-    return [max(2, lower or 2), upper]
+    return [max(least, lower or 0), upper]
+
+
+def _squeezed(captured: ExportedProgram) -> set[sympy.Symbol]:
+    """The symbols of sizes that a squeeze looks at: it drops an axis of size 1, and a graph has the
+    same axes at every size."""
+    found = []
+    for node in captured.graph.nodes:
+        if getattr(node.target, "overloadpacket", None) is aten.squeeze:
+            shape = expressions(node.args[0].meta["val"].shape)
+            axes = node.args[1] if len(node.args) > 1 else range(len(shape))
+            found += [shape[axis] for axis in ([axes] if isinstance(axes, int) else axes)]
+    return symbols_of(found)
 
 
 def _results_of(captured: ExportedProgram) -> list[dict[str, Any]]:
@@ -219,11 +239,45 @@ def _calls_of_operators(
             "operators of ours are compiled for the strides of an example's tensors",
             "pass the result of torch.export.export() as it is",
         )
-    flat = iter(pytree.tree_leaves(exported.example_inputs))
-    values = [weights[one["weight"]].clone() if "weight" in one else next(flat) for one in inputs]
+    function = function_of(made.replay.source, space)
+    asked = [one for one in inputs if "weight" not in one]
+
+    def run_with(example: list[Any]) -> None:
+        flat = iter(example)
+        function([weights[one["weight"]].clone() if "weight" in one else next(flat)
+                  for one in inputs])  # fmt: skip
+
+    example = pytree.tree_leaves(exported.example_inputs)
     with torch.no_grad():
-        function_of(made.replay.source, space)(values)
+        run_with(example)
+        for smaller in _with_ones(example, asked):
+            with contextlib.suppress(Exception):  # elements that are positions beyond such a size
+                run_with(smaller)
     return {operator: list(seen.values()) for operator, seen in found.items()}
+
+
+def _with_ones(example: list[Any], asked: list[dict]) -> Iterator[list[Any]]:
+    """The example of the export with free sizes of 1, for which operators have other code."""
+    least, given = {}, {}
+    for about, value in zip(asked, example, strict=True):
+        is_tensor = isinstance(value, torch.Tensor)
+        sizes = zip(about["shape"], about["ranges"], value.shape, strict=True) if is_tensor else [
+            (about.get("number"), about.get("range"), value)]  # fmt: skip
+        for size, range_, own in sizes:
+            if range_ is not None and size.isidentifier():
+                least[size], given[size] = range_[0], own
+    symbols, shapes_of = free_sizes(asked)
+    for ones in choices([{one} for one in symbols if least[one] <= 1]):
+        shapes = shapes_of([1 if one in ones else given[one] for one in symbols])
+        yield [_cut(about, value, shape, ones)
+               for about, value, shape in zip(asked, example, shapes, strict=True)]  # fmt: skip
+
+
+def _cut(about: dict, value: Any, shape: list[int], ones: set[str]) -> Any:
+    """The front of an input of the example; a number that is such a size is 1."""
+    if isinstance(value, torch.Tensor):
+        return value[tuple(map(slice, shape))].contiguous()
+    return 1 if about.get("number") in ones else value
 
 
 def _operator(overload: Any, is_direct: bool) -> list[Any]:
@@ -257,10 +311,20 @@ def _described(
         return ["number", repr(value)]  # JSON has no infinities
     if isinstance(value, torch.Tensor) and value.numel() == 1 and value.dtype == torch.uint8:
         return ["carrier"]
+    nodes = made.module.graph.nodes
+    node = next(one for one in nodes if any(value is part for part in _parts_of(one)))
     raise InvalidValue(
-        f"package: a step reads a {type(value).__name__}", "no file can hold it",
-        "see pto.torch.explain() for the step, and write it with tensors and numbers",
-    )  # fmt: skip
+        f"package: {name_of(node)} {'is' if node.target is value else 'reads'} a"
+        f" {type(value).__name__}",
+        "a file holds operators and numbers, no functions of the model",
+        "write the step with these, torch.cond() as torch.where(), for example",
+        line_of(node),
+    )
+
+
+def _parts_of(node: fx.Node) -> list[Any]:
+    """The target of a node and the leaves of its arguments."""
+    return [node.target, *pytree.tree_leaves((node.args, node.kwargs))]
 
 
 def _sealed(program: GroupProgram, place: int, target: str) -> tuple[str, bytes]:

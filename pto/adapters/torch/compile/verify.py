@@ -7,8 +7,8 @@
 Each step of ours gets the values that it had in the run. Its nodes run once more in ATen, as they
 are and with floats of 64 bits; the step deviates where its error exceeds twice ATen's plus a part
 of the largest element: 1e-6 in f32, 4e-3 in f16, 4e-2 in bf16, 1e-12 in f64. Steps with products
-that the option precision lets round to bf16 have its part. Thread safety: one thread verifies or
-explains at a time.
+that the option precision lets round to bf16 have its part, and each product adds the error that
+docs/products.md grants it. Thread safety: one thread verifies or explains at a time.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,9 @@ from pto.adapters.torch.compile.translate import inverse, is_part, is_symbolic
 from torch import fx
 
 _SLACK = {torch.float16: 4e-3, torch.bfloat16: 4e-2, torch.float32: 1e-6, torch.float64: 1e-12}
+_ROUNDING = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+_ROUNDING_OF_16_BITS = 2.0**-23  # of their sums, on AMX and AVX512_BF16
+_FEWEST_ROUNDINGS = 32  # AMX: depth / 4 + 24, which is less at larger depths
 
 
 @dataclass(frozen=True)
@@ -136,10 +139,13 @@ class _Values:
         sizes = [eval(text_of(size), space) for size in promise.shape]  # noqa: S307 our own text
         return torch.empty(sizes, dtype=promise.fake.dtype)
 
+    def arguments(self, node: fx.Node) -> tuple[tuple, dict]:
+        argument = self._of_size if self.graph.of.is_made(node) else self.value
+        return fx.node.map_arg((node.args, node.kwargs), argument)
+
     def compute(self, node: fx.Node) -> Any:
         """Runs a node in ATen."""
-        argument = self._of_size if self.graph.of.is_made(node) else self.value
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), argument)
+        args, kwargs = self.arguments(node)
         if self.wide and isinstance(kwargs.get("dtype"), torch.dtype):
             is_float = kwargs["dtype"].is_floating_point
             kwargs = {**kwargs, "dtype": torch.float64 if is_float else kwargs["dtype"]}
@@ -156,8 +162,9 @@ def _compared(graph: CompiledGraph, step: Step, names: dict) -> list[StepReport]
         user for user in made_by(step.node) if is_part(user) and user.args[1] == 0
     ]  # fmt: skip
     text = str(step.program.graph) if step.program is not None else name_of(step.node)
-    rounds = graph.options.precision == "bf16" and _has_product(graph, step)
-    slack_of_products = _SLACK[torch.bfloat16] if rounds else 0.0
+    products = _products(graph, step)
+    rounds = graph.options.precision == "bf16" and products
+    of_products = sum(_granted(node, exact) for node in products)
     found = []
     for result in results:
         got = exact.of_run(result)
@@ -165,17 +172,33 @@ def _compared(graph: CompiledGraph, step: Step, names: dict) -> list[StepReport]
             _error(got, exact.value(result)),
             _error(eager.value(result), exact.value(result)),
         )
-        slack = max(slack_of_products, _SLACK.get(got.dtype, 0.0))
-        is_right = error <= 2 * bound + slack
+        slack = _SLACK.get(torch.bfloat16 if rounds else got.dtype, 0.0)
+        is_right = error <= 2 * bound + slack + of_products
         line = line_of(result.args[0] if is_part(result) else result)
         operations = tuple(name_of(node) for node in step.nodes)
         found.append(StepReport(line, operations, error, bound, is_right, text))
     return found
 
 
-def _has_product(graph: CompiledGraph, step: Step) -> bool:
-    rows = map(graph.of.row, step.nodes)
-    return any(row is not None and row.kind is Kind.PRODUCT for row in rows)
+def _products(graph: CompiledGraph, step: Step) -> list[fx.Node]:
+    rows = ((node, graph.of.row(node)) for node in step.nodes)
+    return [node for node, row in rows if row is not None and row.kind is Kind.PRODUCT]
+
+
+def _granted(node: fx.Node, exact: _Values) -> float:
+    """The error of a product that is summed in one chain, relative to its largest element: each of
+    its terms rounds a sum once, which is at most that of all magnitudes."""
+    value, dtype = exact.value(node), node.meta["val"].dtype
+    if not dtype.is_floating_point:
+        return 0.0
+    args, kwargs = exact.arguments(node)
+    ones = [torch.ones_like(one) if isinstance(one, torch.Tensor) else one for one in args]
+    sizes = [one.abs() if isinstance(one, torch.Tensor) else one for one in args]
+    roundings = node.target(*ones).clamp(min=_FEWEST_ROUNDINGS)
+    rounding = _ROUNDING.get(dtype, _ROUNDING_OF_16_BITS)
+    scales = {name: abs(scale) for name, scale in kwargs.items()}
+    bound = roundings * rounding * node.target(*sizes, **scales)
+    return _error(value + torch.where(bound.isfinite(), bound, 0.0), value)
 
 
 def _error(got: torch.Tensor, wanted: torch.Tensor) -> float:

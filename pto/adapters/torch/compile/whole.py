@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Overloads that stay one node of a graph, and one step of ATen, though PyTorch decomposes them.
+
+    with kept_whole():                     # while PyTorch traces
+        exported.run_decompositions(decompositions())
+
+Resizing a picture decomposes into reads at computed positions, and ATen's kernels run 1.5 to 30
+times as fast as programs of these. So do those that shuffle pixels whose channels lie innermost;
+other pixels are shuffled by programs, which are faster. The decompositions stand in the table of
+core ATen, and in Python kernels that the dispatcher asks before it (torch.export overrides those in
+the same way). Thread safety: that of PyTorch's tracing, which one thread does at a time.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from pto.adapters.torch.compile.rows import Kind, Out, row
+from pto.formulas import NotExpressible
+from torch._C import DispatchKey
+from torch._decomp.decompositions import upsample_compute_output_size
+from torch._prims_common import suggest_memory_format
+
+_CHANNELS = ("channel_shuffle", "native_channel_shuffle")
+_PIXELS = (torch.ops.aten.pixel_shuffle.default, torch.ops.aten.pixel_unshuffle.default)
+_RESIZES = [name for name in dir(torch._C._nn) if name.startswith(("upsample_", "_upsample_"))]
+_NAMES = (*_CHANNELS, *_RESIZES, *(f"{name}_backward" for name in _RESIZES))
+_PACKETS = [getattr(torch.ops.aten, name) for name in _NAMES]
+WHOLE = tuple(getattr(packet, name) for packet in _PACKETS for name in packet.overloads())
+_KEEP_FORMAT = ("upsample_bilinear2d_backward", "upsample_trilinear3d_backward")  # of d
+_DECOMPOSING = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+
+
+def without_whole(table: dict) -> dict:
+    """A table of decompositions that leaves these overloads whole."""
+    kept = {one: decompose for one, decompose in table.items() if one not in WHOLE}
+    return kept | {one: partial(_in_planes, table[one]) for one in _PIXELS}
+
+
+def _in_planes(decompose: Callable, x: torch.Tensor, factor: int) -> Any:
+    is_in_planes = suggest_memory_format(x) is torch.contiguous_format
+    return decompose(x, factor) if is_in_planes else NotImplemented
+
+
+@contextmanager
+def kept_whole() -> Iterator[None]:
+    """Lets PyTorch trace these overloads without its decompositions in Python."""
+    before = {one: dict(one.py_kernels) for one in WHOLE}
+    for one in WHOLE:
+        for key in _DECOMPOSING:
+            one.py_kernels.pop(key, None)
+        one.py_kernels |= _kernels_for_symbols(one)
+        one._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for one, kernels in before.items():
+            one.py_kernels.clear()
+            one.py_kernels |= kernels
+            one._dispatch_cache.clear()
+
+
+def _kernels_for_symbols(one: torch._ops.OpOverload) -> dict[DispatchKey, Callable]:
+    """Python kernels in the places of those in C++ that take no symbols as sizes."""
+    name, _, overload = one.name().removeprefix("aten::").partition(".")
+    if overload == "vec":
+        return dict.fromkeys(_DECOMPOSING, partial(_resized, one.overloadpacket.default))
+    if name.endswith("_backward") and not overload and DispatchKey.Meta not in one.py_kernels:
+        return {DispatchKey.Meta: partial(_gradient, name in _KEEP_FORMAT)}
+    return {}
+
+
+def _resized(resize: Callable, x: torch.Tensor, size: Any, *options: Any) -> torch.Tensor:
+    *align_corners, factors = options
+    size = upsample_compute_output_size(x.size(), size, factors)
+    return resize(x, size, *align_corners, *(factors or ()))
+
+
+def _gradient(
+    keeps_format: bool, d: torch.Tensor, size: Any, input_size: Any, *options: Any
+) -> torch.Tensor:
+    found = d.new_empty(input_size)
+    return found.to(memory_format=suggest_memory_format(d)) if keeps_format else found
+
+
+@row(Kind.COPY, *(one.name().removeprefix("aten::") for one in (*WHOLE, *_PIXELS)))
+def whole(out: Out, *args: Any, **options: Any) -> None:
+    raise NotExpressible("pixels at other places, which ATen reads faster")

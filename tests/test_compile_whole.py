@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stays a step of ATen in torch.compile(backend="pto"): resized pictures, shuffled pixels."""
+
+import pytest
+import torch
+from compile_cases import assert_same
+from torch import nn
+from torch.export import Dim, export
+from torch.nn import functional as F
+
+import pto
+import pto.torch
+from pto import container
+
+REASON = "pixels at other places, which ATen reads faster"
+RESIZES = [("linear", 1, {}), ("nearest", 2, {}), ("nearest-exact", 2, {}), ("bilinear", 2, {}),
+           ("bicubic", 2, {"align_corners": True}), ("bilinear", 2, {"antialias": True}),
+           ("nearest", 3, {}), ("trilinear", 3, {})]  # fmt: skip
+SHUFFLES = [nn.PixelShuffle(2), nn.PixelUnshuffle(2)]
+
+
+def format_of(x):
+    return {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.ndim, torch.contiguous_format)
+
+
+def assert_whole(function, x, dynamic):
+    """The compiled function has eager's results, gradients and strides, by one step of ATen."""
+    compiled = torch.compile(function, backend="pto", dynamic=dynamic)
+    for layout in (torch.contiguous_format, format_of(x)):
+        inputs = [x.contiguous(memory_format=layout).requires_grad_() for _ in range(2)]
+        found, wanted = compiled(inputs[0]), function(inputs[1])
+        assert_same(found, wanted)
+        d = torch.randn_like(wanted)
+        gradients = (torch.autograd.grad(y, one, d)[0]
+                     for y, one in ((found, inputs[0]), (wanted, inputs[1])))  # fmt: skip
+        assert_same(*gradients)
+    with torch.no_grad():
+        (graph,) = pto.torch.explain(compiled, x.contiguous(memory_format=layout)).graphs
+    (step,) = graph.steps
+    assert (step.kind, step.why) == ("ATen", REASON)
+    return graph
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("mode", "axes", "options"), RESIZES)
+def test_a_resized_picture_is_one_step_of_aten(mode, axes, options, dynamic):
+    def resized(x):
+        return F.interpolate(x, scale_factor=2, mode=mode, **options)
+
+    torch._dynamo.reset()
+    graph = assert_whole(resized, torch.randn(2, 3, *(6, 5, 4)[:axes]), dynamic)
+    assert not graph.has_our_bits and "steps of ATen sum" in str(graph)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shuffled", SHUFFLES)
+def test_pixels_whose_channels_lie_innermost_are_shuffled_by_aten_that_keeps_bits(
+    shuffled, dynamic
+):
+    torch._dynamo.reset()
+    assert assert_whole(shuffled, torch.randn(2, 8, 6, 4), dynamic).has_our_bits
+
+
+@pytest.mark.parametrize("shuffled", SHUFFLES)
+def test_pixels_in_planes_are_shuffled_by_a_program(shuffled):
+    torch._dynamo.reset()
+    (step,) = pto.torch.explain(lambda x: shuffled(x) * 1.5, torch.randn(2, 8, 6, 4)).steps
+    assert step.kind == "program"
+
+
+def test_shuffled_channels_stay_innermost_as_in_eager_mode():
+    x = torch.randn(2, 8, 6, 4).contiguous(memory_format=torch.channels_last)
+    compiled = torch.compile(nn.ChannelShuffle(4), backend="pto")
+    assert_same(compiled(x), F.channel_shuffle(x, 4))
+    (step,) = pto.torch.explain(compiled, x).steps
+    assert (step.kind, step.operations, step.why) == ("ATen", ("channel_shuffle",), REASON)
+
+
+def test_sizes_that_vary_compile_a_resize_once():
+    compiled = torch.compile(
+        lambda x: F.interpolate(x, size=[n + 3 for n in x.shape[2:]], mode="bilinear"),
+        backend="pto", dynamic=True,
+    )  # fmt: skip
+    compiled(torch.randn(2, 3, 5, 6))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        x = torch.randn(4, 3, 9, 7)
+        assert_same(compiled(x), F.interpolate(x, size=(12, 10), mode="bilinear"))
+
+
+def test_a_packaged_model_resizes_and_shuffles_in_aten(tmp_path):
+    model = nn.Sequential(nn.Upsample(scale_factor=2, mode="bicubic"), nn.PixelUnshuffle(2)).eval()
+    free = ({0: Dim("batch")},)
+    exported = export(model, (torch.randn(2, 3, 4, 4),), dynamic_shapes=free)
+    pto.torch.package(exported, tmp_path / "m.pto")
+    loaded, x = pto.load(tmp_path / "m.pto"), torch.randn(5, 3, 4, 4)
+    assert not container.read(tmp_path / "m.pto").header["programs"]
+    assert_same(loaded(x), model(x))
+
+
+def test_pytorch_has_its_own_kernels_back():
+    kernels = dict(torch.ops.aten.upsample_bilinear2d.vec.py_kernels)
+    torch._dynamo.reset()
+    torch.compile(nn.Upsample(scale_factor=2, mode="bilinear"), backend="pto")(
+        torch.ones(1, 1, 2, 2)
+    )
+    assert torch.ops.aten.upsample_bilinear2d.vec.py_kernels == kernels
