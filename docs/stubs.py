@@ -36,7 +36,8 @@ PROPERTIES = {
 }
 # Members that need the values of a traced tensor: an error at run time, and to a type checker.
 NO_DATA = ("__int__", "__float__", "__index__", "__complex__", "item", "tolist", "__array__",
-           "__dlpack__", "numpy", "__bool__", "__iter__", "__len__", "__init__")  # fmt: skip
+           "__dlpack__", "numpy", "__bool__", "__iter__", "__len__", "__delitem__",
+           "__init__")  # fmt: skip
 ORDER, OBJECT = ("__lt__", "__le__", "__gt__", "__ge__"), {*vars(object), "__getattr__"}
 LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
 HEAD = (

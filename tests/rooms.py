@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 880,
-    "adapters": 18250,
+    "adapters": 18340,
     "aten": 3550,
     "base": 1590,
     "bench": 1224,
@@ -56,7 +56,7 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5330,
     "isa": 20390,
-    "language": 12250,
+    "language": 12520,
     "launch": 6740,
     "models": 2500,
     "operators": 3330,

@@ -194,6 +194,19 @@ def test_few_elements_of_long_rows_are_the_first_of_a_sort(kind, size, largest):
     assert not best[40:].any()
 
 
+@pytest.mark.parametrize("kind", ["f4", "f2", "f8", "i1", "i8"])
+@pytest.mark.parametrize("shape", [(300, 37), (1009, 16), (70001, 5), (600, 1), (3, 200, 21)])
+def test_columns_are_sorted_as_rows_are(kind, shape, monkeypatch):
+    x = (np.random.default_rng(shape[1]).standard_normal(shape) * 30).astype(kind)
+    rows = np.ascontiguousarray(x.swapaxes(-1, -2))
+    want = [y.swapaxes(-1, -2) for y in pto.jit(lambda x: tuple(x.sort(-1, True)))(rows)]
+    for threads in (1, 3):
+        monkeypatch.setattr(pto.config, "threads", threads)
+        got = pto.jit(lambda x: (*x.sort(-2, True), *pto.topk(x, 7, -2), *pto.topk(x, 150, -2)))(x)
+        for i, count in enumerate((shape[-2], 7, 150)):
+            same(got[2 * i], want[0][..., :count, :]), same(got[2 * i + 1], want[1][..., :count, :])
+
+
 def test_of_a_long_row_only_what_is_read_is_kept():
     @pto.jit
     def program(x):
@@ -201,6 +214,8 @@ def test_of_a_long_row_only_what_is_read_is_kept():
         return best.values + 1, best.indices
 
     assert program.explain(np.ones((2, 5000), "f4")).memory.peak(1) <= 2 * 2 * 16 * 8
+    columns = pto.jit(lambda x: tuple(pto.topk(x, 16, 0)))
+    assert columns.explain(np.ones((5000, 2), "f4")).memory.peak(1) <= 2 * 2 * 16 * 8
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -18,7 +18,8 @@ FACTOR = 2.0
 SETTINGS = types.SimpleNamespace(factor=2.0)
 SETTINGS_OF_A_MODULE = types.ModuleType("settings_of_a_user")
 SETTINGS_OF_A_MODULE.factor = 2.0
-TABLE = {"factor": 2.0, "inner": {"factors": [1.0, 2.0]}}
+TABLE = {"factor": 2.0, "inner": {"factors": [1.0, 2.0]}, 1.5: 2.0}
+BY_NAME = {"factor": 2.0, "least": -1.0}
 
 
 class Mode(enum.Enum):
@@ -76,7 +77,8 @@ def restored(monkeypatch):
         monkeypatch.setattr(sys.modules[__name__], name, globals()[name])
     for owner in (SETTINGS, SETTINGS_OF_A_MODULE, Base):
         monkeypatch.setattr(owner, "factor", 2.0)
-    monkeypatch.setitem(TABLE, "factor", 2.0)
+    for table, key in ((TABLE, "factor"), (TABLE, 1.5), (BY_NAME, "factor")):
+        monkeypatch.setitem(table, key, 2.0)
     monkeypatch.setitem(TABLE, "inner", {"factors": [1.0, 2.0]})
     settings = SETTINGS
     yield
@@ -122,6 +124,10 @@ WAYS = {
     "a static method": (lambda x: LAYER.static(x), lambda n: setattr(Base, "factor", n)),
     "a partial call": (lambda x: scaled_by(x), in_globals),
     "a dict": (lambda x: x * TABLE["factor"], lambda n: TABLE.update(factor=n)),
+    "a key that is no name": (lambda x: x * TABLE[1.5], lambda n: TABLE.update({1.5: n})),
+    "all values of a dict": (
+        lambda x: x * max(BY_NAME.values()), lambda n: BY_NAME.update(factor=n),
+    ),
     "a list in a dict": (lambda x: x * TABLE["inner"]["factors"][1], in_a_list),
     "another object": (lambda x: x * SETTINGS.factor, in_another_object),
     "another dict in a dict": (
@@ -160,6 +166,18 @@ def test_a_captured_number_is_the_one_of_the_call_through_pytorch(way):
     for number in (3.0, 2.0, 5):
         assign(number)
         assert jit(x)[0, 0].item() == number
+
+
+def test_an_element_that_a_list_gets_later_counts():
+    numbers = [2.0]
+    jit = pto.jit(lambda x: x * sum(numbers))
+    assert value(jit) == 2
+    numbers.append(3.0)
+    assert value(jit) == 5
+    numbers[1] = 4.0
+    assert value(jit) == 6
+    numbers.pop()
+    assert value(jit) == 2
 
 
 def test_what_a_function_assigns_itself_makes_no_other_operator():

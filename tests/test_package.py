@@ -236,6 +236,13 @@ def test_a_call_that_no_variant_serves_names_both(saved):
         pto.load(path)(X, X[0, :3])
 
 
+def test_a_packaged_function_names_what_it_has_not(saved):
+    loaded = pto.load(saved[0] / "parts.pto")
+    with pytest.raises(pto.Error, match="a packaged function has no variant\n.*mean variants"):
+        loaded.variant  # noqa: B018
+    assert not hasattr(loaded, "_variant")
+
+
 def test_a_packaged_function_has_no_graph(saved):
     loaded = pto.load(saved[0] / "parts.pto")
     with pytest.raises(

@@ -57,6 +57,31 @@ def test_a_parameter_that_is_read_at_its_own_place_is_computed_there(of, monkeyp
     assert np.array_equal(memory[3:], whole[3:] * 2 + whole[:-3])
 
 
+_STRIDES = {  # of f32[4, 5], and whether an element has a place of its own
+    "overlapping rows": ((8, 4), False), "of one place": ((0, 4), False),
+    "against each other": ((-8, 4), False), "in gaps": ((80, 8), True),
+    "transposed": ((4, 16), True), "backwards": ((-40, -8), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("of", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+@pytest.mark.parametrize("name", _STRIDES)
+def test_an_output_has_a_place_for_each_element(name, of):
+    steps, is_apart = _STRIDES[name]
+    if of is torch.from_numpy and min(steps) < 0:
+        pytest.skip("PyTorch has no negative strides")
+    memory = np.zeros(200, F32)
+    out = np.lib.stride_tricks.as_strided(memory[100:], (4, 5), steps)
+    x = np.arange(20, dtype=F32).reshape(4, 5)
+    if is_apart:
+        scale_and_add(of(out), of(x))
+        assert np.array_equal(out, x)
+        return
+    with pytest.raises(ValueError, match="elements of x share memory"):
+        scale_and_add(of(out), of(x))
+    assert not memory.any()
+
+
 def test_a_short_write_fills_the_beginning_of_its_part():
     """Parts and values of random sizes, known or not, against NumPy; nothing stretches."""
 

@@ -10,6 +10,7 @@ import enum
 import functools
 import importlib.util
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from pto import _core
@@ -143,7 +144,7 @@ def key(function: str, name: str, value: Any) -> tuple:
     if isinstance(value, enum.Enum):
         return type(value), value.name
     if isinstance(value, list):
-        return list, *(constant_key(function, name, one) for one in value)
+        return list, *_keys(function, name, value)
     if isinstance(value, dict):
         known = (constant_key(function, f"a key of {name}", one) for one in value)
         members = (constant_key(function, f"{name}[{k!r}]", one) for k, one in value.items())
@@ -161,10 +162,12 @@ def constant_key(function: str, name: str, value: Any) -> Any:
     if kind == NUMPY_NUMBER:
         return type(value), value.item()
     if kind != CONSTANT:
-        refuse(function, name, value, "kind", "")
-    if isinstance(value, tuple):
-        return tuple(constant_key(function, name, one) for one in value)
-    return value
+        refuse(function, name, value, "array inside" if kind > TRACED else "kind", "")
+    return tuple(_keys(function, name, value)) if isinstance(value, tuple) else value
+
+
+def _keys(function: str, name: str, values: list | tuple) -> Iterator[Any]:
+    return (constant_key(function, f"{name}[{i}]", one) for i, one in enumerate(values))
 
 
 def targets(function: str, form: Any, out: Any) -> tuple:
@@ -183,14 +186,16 @@ def version_counter() -> Any:
 
 
 def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
-    """Raises the TypeError that Python raises for these arguments."""
+    """Raises an error that says what Python says of these arguments."""
     import inspect
 
+    signature, what = inspect.signature(jit), "takes other arguments"
     try:
-        inspect.signature(jit).bind(*args, **kwargs)
+        signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{jit.__name__}() {error}") from None
-    raise TypeError(f"{jit.__name__}(): the arguments do not fit the parameters")
+        what = str(error)
+    raise InvalidType(f"{jit.__name__}() {what}", f"the signature is {jit.__name__}{signature}",
+                      "call it as the signature says", user_line())  # fmt: skip
 
 
 def _about(value: Any) -> str:
@@ -208,6 +213,13 @@ _TEXTS = {
         "a plain one",
         InvalidType,
     ),
+    "array inside": (
+        "{name} is {value}, inside of a constant",
+        "tuples, lists, dicts and dataclasses are constants of the compilation; programs alone, "
+        "which write into a parameter or loop over pto.loop, take lists of tensors",
+        "give each array a parameter; or write the result: out[:] = value, and pass a list",
+        InvalidType,
+    ),
     "depth": (
         "{name} is a tuple of tuples, more than 64 deep",
         "constants are compared at each call",
@@ -223,7 +235,7 @@ _TEXTS = {
     "no tensor": (
         "no argument is an array",
         "a compiled function computes on arrays; numbers are constants of its compilation",
-        "pass an array, numpy.asarray(value) for a number",
+        "pass an array, numpy.asarray(value) for a number; those of a tuple one by one: f(*arrays)",
         InvalidType,
     ),
     "device": (

@@ -20,7 +20,9 @@ from pto.errors import InvalidType
 from pto.language.carried import Undefined, may_equal, shaped, takes
 from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import ne
+from pto.language.leaves import Leaves
 from pto.language.location import describe, fail
+from pto.language.not_carried import held, is_same
 from pto.language.results import taken_apart
 from pto.language.scope import Captured
 from pto.language.stepping import stepped
@@ -30,8 +32,6 @@ from pto.language.trace import current
 from pto.language.types import cast, number
 from pto.language.ways import Chosen, Way
 from pto.language.whole import whole
-
-_VALUES = (bool, int, float, str, type(None))
 
 
 def branch(condition: Tensor, ways: tuple[Way, Way], results: list[tuple[int, int]]) -> list[int]:
@@ -175,6 +175,7 @@ def cond(condition: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any
             "compare numbers or elements: x[0] > 0; pto.where chooses element by element",
             InvalidType,
         )
+    then, otherwise = (held("branch", way, {}) for way in (then, otherwise))
     if trace.is_stepping:
         return _step_cond(condition, then, otherwise)
     ways = Way(trace, "then", then), Way(trace, "otherwise", otherwise)
@@ -228,6 +229,7 @@ def run_if(condition: Any, then: Callable, otherwise: Callable, names: tuple[str
         found = (then if condition else otherwise)(**given)
         return tuple(found.get(name, given[name]) for name in names)
     trace = condition.trace
+    then, otherwise = (held("branch", way, outer) for way in (then, otherwise))
     if trace.is_stepping:
 
         def run() -> tuple:
@@ -244,11 +246,14 @@ def _run_both(condition: Tensor, then: Callable, otherwise: Callable,
     trace = condition.trace
     ways = (Way(trace, "then", lambda: then(**given)),
             Way(trace, "otherwise", lambda: otherwise(**given)))  # fmt: skip
+    ends = [{name: way.found.get(name, value) for name, value in given.items()} for way in ways]
+    leaves = Leaves.common({name: (ends[0][name], ends[1][name]) for name in given})
+    ends = [leaves.apart(end) for end in ends]
     after, results = {}, {}
-    for name in given:
-        pair = tuple(way.found.get(name, given[name]) for way in ways)
+    for name in ends[0]:
+        pair = ends[0][name], ends[1][name]
         after[name] = pair[0]
-        if _is_one(*pair):
+        if is_same(*pair):
             continue
         result = (
             "one path gives it no value"
@@ -261,16 +266,10 @@ def _run_both(condition: Tensor, then: Callable, otherwise: Callable,
             results[name] = result
     values = branch(condition, ways, [pair for pair, _ in results.values()])
     for (name, (_, weak)), value in zip(results.items(), values, strict=True):
-        is_another = any(way.is_another(way.found.get(name), given[name]) for way in ways)
+        before = given.get(name)
+        is_another = any(
+            way.is_another(end[name], before) for way, end in zip(ways, ends, strict=True)
+        )
         kind = Chosen if is_another else Tensor
         after[name] = kind(trace, value, weak=weak)
-    return tuple(after.values())
-
-
-def _is_one(a: Any, b: Any) -> bool:
-    """Says whether both ways give a variable one value, known while tracing; -0.0 is not 0.0."""
-    if isinstance(a, _core.Dim):
-        return a.same(b)
-    if a is b or type(a) is not type(b):
-        return a is b
-    return repr(a) == repr(b) if type(a) is float else type(a) in _VALUES and a == b
+    return leaves.behind(after.values())

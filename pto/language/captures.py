@@ -13,8 +13,9 @@ The search does not run the function but follows the names in its code: global n
 attributes of modules, classes and plain objects, elements of short dicts and lists, and the same in
 functions that it calls. Each call of a jitted function compares the values (bindings/captures.cpp)
 and compiles anew if one has changed; where another object stands on the way to a value, it searches
-again. Not seen: elements that a dict or list gets later, what getattr() reaches, and code of
-libraries. Places that the function itself assigns, such as a counter of traces, do not count.
+again. Not seen: elements of arrays, sets and deques, those that a dict gets later, what getattr()
+reaches, and code of libraries. Places that the function itself assigns, such as a counter of
+traces, do not count.
 """
 
 import dis
@@ -37,10 +38,11 @@ _LIBRARIES = _FRAMEWORKS | sys.stdlib_module_names - {"__main__"}
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _STORES = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
 _CHANGES = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "sort"}
+_KEYS = (str, int, float, bytes)  # of dicts: a look-up runs no code of a user
 _MOST = 64  # elements of a dict or list
 _MISSING = object()
 
-Place = tuple[Any, str | int]  # (a dict, cell, class or list; a name or an index)
+Place = tuple[Any, Any]  # (a dict, cell, class or list; a name, a key or an index)
 Places = tuple[Place, ...]
 
 
@@ -114,7 +116,7 @@ class _Print:
 
     def function(self, function: types.FunctionType) -> None:
         self.texts.append(f"def {function.__module__}.{function.__qualname__}")
-        for code in _codes(function.__code__):
+        for code in codes(function.__code__):
             self.texts.append(f"code {code.co_code.hex()} {code.co_names} {code.co_varnames}")
             constants = [x for x in code.co_consts if not isinstance(x, types.CodeType)]
             self.texts.append(_text(constants))
@@ -122,7 +124,7 @@ class _Print:
         self.value(tuple((function.__kwdefaults__ or {}).items()))
 
     def value(self, value: Any) -> None:
-        inner = _function_of(value)
+        inner = function_of(value)
         if value is _MISSING:
             self.texts.append("missing")
         elif value is None or type(value) in (bool, int, float, str, bytes):
@@ -150,12 +152,12 @@ def _text(constant: Any) -> str:
     return repr(constant)
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """The code and that of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
+            yield from codes(constant)
 
 
 def _is_of(libraries: frozenset[str], module: object) -> bool:
@@ -167,7 +169,7 @@ def of_library(module: object) -> bool:
     return _is_of(_LIBRARIES, module)
 
 
-def _function_of(value: Any) -> Any:
+def function_of(value: Any) -> Any:
     """The function behind a jitted one, a method, a property or a partial call; else the value."""
     if isinstance(value, _core.Callable):
         return getattr(value, "__wrapped__", value)
@@ -182,10 +184,10 @@ class _Search:
     """Walks through functions and the objects that they name, until nothing new is found."""
 
     def __init__(self, function: types.FunctionType):
-        self.found: dict[tuple[int, str | int], Place] = {}
-        self.links: dict[tuple[int, str | int], Place] = {}  # of objects, or of nothing yet
-        self.attributes: set[tuple[int, str | int]] = set()  # of both
-        self.elements: set[tuple[int, str | int]] = set()
+        self.found: dict[tuple[int, Any], Place] = {}
+        self.links: dict[tuple[int, Any], Place] = {}  # of objects, or of nothing yet
+        self.attributes: set[tuple[int, Any]] = set()  # of both
+        self.elements: set[tuple[int, Any]] = set()
         self.functions: dict[int, types.FunctionType] = {}
         self.objects: dict[int, Any] = {}
         self.names: dict[str, None] = {}  # names that are read: globals, or attributes of anything
@@ -197,7 +199,7 @@ class _Search:
             for value in [*self.objects.values()]:
                 self._attributes(value)
 
-    def places(self, found: dict[tuple[int, str | int], Place]) -> Places:
+    def places(self, found: dict[tuple[int, Any], Place]) -> Places:
         """Leaves out what the functions assign themselves."""
         own = {key for key in self.attributes if key[1] in self.assigned}
         if self.assigns_elements or _CHANGES & self.names.keys():
@@ -209,7 +211,7 @@ class _Search:
             return
         self.functions[id(function)] = function
         assigned, read = set(), {}
-        for code in _codes(function.__code__):
+        for code in codes(function.__code__):
             self.names |= dict.fromkeys(code.co_names)
             for step in dis.get_instructions(code):
                 if step.opname in _GLOBALS:
@@ -226,11 +228,11 @@ class _Search:
             if name not in assigned and not is_empty(cell):
                 self._value(cell, name, cell.cell_contents)
 
-    def _value(self, owner: object, name: str | int, value: Any) -> None:
+    def _value(self, owner: object, name: Any, value: Any) -> None:
         """Visits the value at a place."""
         if isinstance(value, types.MethodType):
             self._object(value.__self__)
-        inner = _function_of(value)
+        inner = function_of(value)
         if isinstance(inner, types.FunctionType):
             self.found[id(owner), name] = owner, name
             if not _is_of(_LIBRARIES, inner.__module__):
@@ -256,9 +258,12 @@ class _Search:
         if type(value) in (dict, list):
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
             for name, element in [*pairs] if len(value) <= _MOST else []:
-                if type(name) in (str, int):
+                if type(name) in _KEYS:
                     self.elements.add((id(value), name))
                     self._value(value, name, element)
+            if type(value) is list:  # it may get another element
+                self.elements.add((id(value), len(value)))
+                self.links[id(value), len(value)] = value, len(value)
             return
         own = None if isinstance(value, type) else getattr(value, "__dict__", None)
         kind = value if isinstance(value, type) else type(value)

@@ -27,16 +27,14 @@ class Undefined:
     """Stands for a variable without a value that could be used; any use is an error."""
 
     def __init__(self, name: str, why: str, before: str = "loop"):
-        self.__dict__.update(_name=name, _why=why, _before=before)
+        what = f"the variable {name} has no value here"
+        fix = (
+            f"give {name} a value in front of the {before}, of the type that the {before} gives it"
+        )
+        self.__dict__.update(_name=name, _told=(what, why, fix))
 
     def _use(self, *_: Any, **__: Any) -> NoReturn:
-        fail(
-            f"the variable {self._name} has no value here",
-            self._why,
-            f"give {self._name} a value in front of the {self._before}, of the type that the "
-            f"{self._before} gives it",
-            InvalidType,
-        )
+        fail(*self._told, InvalidType)
 
     def __getattr__(self, name: str) -> NoReturn:
         self._use()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto._core import Dim
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import Error, InvalidType, InvalidValue
 from pto.language.branches import truth
 from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import ne
@@ -70,15 +70,24 @@ def check(condition: Any, what: str) -> None:
     trace.scope.keep_for_checks()
 
 
-def asserted(condition: Any, text: Callable[[], Any]) -> None:
+def asserted(condition: Any, text: Callable[[], Any], written: str) -> None:
     """`assert condition, text()` of a def: a check where the condition is traced.
 
-    Elsewhere it is Python's, except in a loop or branch of the program.
+    Elsewhere it is Python's, except in a loop or branch of the program. A check whose text would
+    show traced values has the text as it is `written`.
     """
     condition = truth(condition)
     if isinstance(condition, Tensor):
-        check(cast(condition, boolean), str(text()))
+        check(cast(condition, boolean), _said(text, written))
     elif not condition and is_tracing() and current("assert").scope.parent is not None:
-        check(False, str(text()))
+        check(False, _said(text, written))
     elif not condition:
         raise AssertionError(text())
+
+
+def _said(text: Callable[[], Any], written: str) -> str:
+    try:
+        found = str(text())
+    except Error:  # a traced value has no such format
+        return written
+    return written if "<traced " in found else found

@@ -25,6 +25,7 @@ from pto.language.dtypes import boolean
 from pto.language.elementwise import ne
 from pto.language.location import fail
 from pto.language.logic import logical_and, logical_not, logical_or
+from pto.language.not_carried import held
 from pto.language.tensor import Tensor
 from pto.language.trace import current
 from pto.language.types import constant, number
@@ -142,6 +143,7 @@ def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
     if not isinstance(condition, Tensor):
         return then() if condition else otherwise()
     trace = condition.trace
+    then, otherwise = (held("branch", way, {}) for way in (then, otherwise))
     ways = Way(trace, "then", then), Way(trace, "otherwise", otherwise)
     result = merged(ways, (ways[0].found, ways[1].found))
     if isinstance(result, str):

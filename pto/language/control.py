@@ -22,7 +22,9 @@ from pto.errors import InvalidType, InvalidValue
 from pto.language.carried import Carried, Undefined, as_traced, enter, leaving
 from pto.language.dtypes import boolean, i64
 from pto.language.elementwise import eq, ge, gt, le, where
+from pto.language.leaves import Leaves
 from pto.language.location import describe, fail, user_line
+from pto.language.not_carried import check_names, held
 from pto.language.scope import Captured, Scope
 from pto.language.stepping import stepped, stepped_loop
 from pto.language.symbol import is_whole, unwrapped
@@ -220,10 +222,12 @@ def run_loop(body: Callable, over: Any, names: tuple[str, ...], outer: dict[str,
     given = {
         name: outer.get(name, Undefined(name, "it gets one in the loop only")) for name in names
     }
+    leaves = Leaves.of(given)
+    body, given = leaves.body(held("loop", body, outer)), leaves.apart(given)
+    usual = functools.partial(_run_all, trace, body, over, given)
     if trace.is_stepping:
-        usual = functools.partial(_run_all, trace, body, over, given)
-        return stepped(trace, usual, lambda: _step(trace, body, over, given))
-    return _run_all(trace, body, over, given)
+        return leaves.behind(stepped(trace, usual, lambda: _step(trace, body, over, given)))
+    return leaves.behind(usual())
 
 
 def _step(trace: Trace, body: Callable, over: loop, given: dict[str, Any]) -> tuple:
@@ -270,7 +274,9 @@ def _run_once(trace: Trace, body: Callable, over: loop, factor: int, ends: tuple
     index = Tensor(trace, scope.parameter(over.idx_name, "i64", ()), weak=True)
     carried = [enter(trace, name, first) for name, first in firsts.items()]
     entered = given | {one.name: one.param for one in carried}
-    found = _iterations(body, over, factor, index, entered)
+    run = functools.partial(_iterations, body, over, factor, index)
+    found = run(entered)
+    check_names(trace, given, entered, found, run)
     last = [(one, leaving(one, found.get(one.name, one.param))) for one in carried]
 
     def build(graph: _core.Graph, ins: list[Carried | Captured], count: int) -> int:

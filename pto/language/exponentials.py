@@ -12,7 +12,7 @@ from typing import Any
 
 from pto.language.elementwise import abs, exp, log, maximum, pow, tanh, where
 from pto.language.operation import method, operation
-from pto.language.reduce import Axes, _axes, amax, sum, without
+from pto.language.reduce import Axes, _axes, _reduce, sum, without
 from pto.language.tensor import Tensor
 from pto.language.types import cast, joined, real, wide
 
@@ -80,13 +80,13 @@ def logaddexp(a: Tensor, b: Tensor) -> Tensor:
 
 @method("logsumexp")
 def logsumexp(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    """The logarithm of the sum of exp(x) over axes, without overflow.
+    """The logarithm of the sum of exp(x) over axes, without overflow; -inf of no elements.
 
     Formula: log(sum(exp(x), dim))
     """
     wider = wide(real(x))
     axes = _axes("logsumexp", x.ndim, dim, None)
-    most = amax(wider, axes, True)
+    most = _reduce("amax", wider, axes, True)  # -inf of no elements
     shift = where(abs(most) == math.inf, 0.0, most)
     total = log(sum(exp(wider - shift), axes, True)) + shift
     if not keepdim:

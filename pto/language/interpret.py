@@ -84,7 +84,8 @@ def interpret(
 ) -> Any:
     """The outputs of a graph on arrays or numbers: a NumPy array, or a list where there are more.
 
-    Raises Error where the inputs do not fit the graph, or where it computes more than `operations`
+    Floats of another type round to that of their input. Raises Error where the inputs do not fit
+    the graph, or where it computes more than `operations`
     elements or holds more than `elements` at a time: a graph that was sent always comes to its end.
 
     Example:

@@ -80,6 +80,8 @@ def _kind(jit: "Jit", name: str, value: Any) -> tuple[str, int]:
 def _kind_of_plain(jit: "Jit", name: str, value: Any, strided: Any) -> tuple[str, int]:
     if value.layout != strided:
         arguments.refuse(jit.__name__, name, value, "unreadable", f"its layout is {value.layout}")
+    if value.is_nested:
+        arguments.refuse(jit.__name__, name, value, "unreadable", "it is a nested tensor")
     try:
         return dtype(value.dtype).name, value.ndim
     except Error:

@@ -34,11 +34,11 @@ def matmul(
     """The product of a and b, with the last two axes of either exchanged on request.
 
     `out_dtype` is the type of the operands, or a wider one of the same kind: i32 for i8, f32 for
-    bf16. `extend_params` says what follows before the result is rounded once to any `out_dtype`:
-    relu(a @ b + bias_tensor) * scale, each on request; `scale` is a number, `scale_tensor` one for
-    each column. Integers are summed and biased in i32, and scaled in f32. `precision` is the error
-    that products of f32 may have where that is faster, "highest", "high" or "medium" as in
-    pto.config.matmul_precision, which counts where there is none.
+    bf16. `extend_params` says what follows before the result is rounded once to any `out_dtype`,
+    but floats to no integer: relu(a @ b + bias_tensor) * scale, each on request; `scale` is a
+    number, `scale_tensor` one for each column. Integers are summed and biased in i32, and scaled in
+    f32. `precision` is the error that products of f32 may have where that is faster, "highest",
+    "high" or "medium" as in pto.config.matmul_precision, which counts where there is none.
 
     Formula: y[..., i, j] = sum(a[..., i, :] * b[..., :, j])
     Shapes: `[..., M, K]` and `[..., K, N]` give `[..., M, N]`; batches broadcast

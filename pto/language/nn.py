@@ -10,8 +10,10 @@ from pto.language.elementwise import (
     exp,
     log,
     maximum,
+    minimum,
     mul,
     reciprocal,
+    relu,
     rsqrt,
     sigmoid,
     square,
@@ -128,7 +130,7 @@ def _simple(name: str, text: str, compute: Callable[..., Tensor]) -> Callable[..
     return method(name)(function)
 
 
-relu6 = _simple("relu6", "x between 0 and 6.", lambda x: clip(x, 0, 6))
+relu6 = _simple("relu6", "x between 0 and 6.", lambda x: minimum(relu(x), 6))
 hardsigmoid = _simple(
     "hardsigmoid", "x / 6 + 1/2 between 0 and 1.", lambda x: clip(x + 3, 0, 6) / 6
 )

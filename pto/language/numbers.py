@@ -52,13 +52,14 @@ def isfinite(x: Tensor) -> Tensor:
 
 @method("sign")
 def sign(x: Tensor) -> Tensor:
-    """1 above 0, -1 below; zeros and NaN stay.
+    """1 above 0, -1 below, NaN of NaN; of zeros +0.
 
     Formula: (x > 0) - (x < 0)
     """
     x = numeric(x, "sign")
-    above = where(x > 0, 1, x * 0)
-    return above if x.dtype.kind == "unsigned" else where(x < 0, -1, above)
+    if x.dtype.kind == "unsigned":
+        return where(x > 0, 1, x * 0)
+    return where(x < 0, -1, where(x > 0, 1, abs(x) * 0))
 
 
 @method("masked_fill")

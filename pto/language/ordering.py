@@ -9,7 +9,7 @@ largest. Thread safety: as a trace.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pto import _core
 from pto.language.dtypes import i64
@@ -32,12 +32,16 @@ class Sorted(NamedTuple):
     indices: Tensor
 
 
-def _sorted(x: Tensor, axis: int, descending: bool) -> Sorted:
+def _sorted(x: Tensor, axis: int, descending: bool, count: Any = None) -> Sorted:
+    """The first `count` elements of each sorted line, or all."""
     turned = transpose(x, axis, -1)
     b = turned.trace.here()
     found = b.sort("sort_descending" if descending else "sort", turned.value)
-    both = Tensor(x.trace, found), Tensor(x.trace, b.result(found, 1))
-    return Sorted(*(transpose(y, axis, -1) for y in both))
+    both = found, b.result(found, 1)
+    if count is not None:  # in front of a transposition, so that nothing else is kept
+        zero, shape = constant(x.trace, 0, i64).value, [*turned.shape[:-1], count]
+        both = (b.view(y, [zero] * x.ndim, shape) for y in both)
+    return Sorted(*(transpose(Tensor(x.trace, y), axis, -1) for y in both))
 
 
 @method("sort")
@@ -76,18 +80,14 @@ def topk(x: Tensor, k: Whole, dim: int = -1, largest: bool = True) -> Sorted:
         )
     if isinstance(k, int) and isinstance(size, _core.Dim):
         x.trace.here().guard_equal(size.max(k), size, "topk, whose axis has k elements")
-    zero = constant(x.trace, 0, i64).value
-    shape = [*x.shape[:axis], sized(x.trace, k, "topk"), *x.shape[axis + 1 :]]
-    return Sorted(
-        *(Tensor(x.trace, x.trace.here().view(y.value, [zero] * x.ndim, shape))
-          for y in _sorted(x, axis, largest))
-    )  # fmt: skip
+    return _sorted(x, axis, largest, sized(x.trace, k, "topk"))
 
 
 def _position(name: str, extreme: Callable) -> Callable[..., Tensor]:
     def function(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         flat, rank = (x, x.ndim) if dim is not None else (reshape(x, -1), 1)
         axis = normal_axis(-1 if dim is None else dim, rank, name)
+        x.trace.here().guard_nonempty(flat.shape[axis], name)
         found = extreme(flat, axis, keepdim=True)
         shape = [1] * axis + [flat.shape[axis]] + [1] * (rank - axis - 1)
         positions = Tensor(x.trace, x.trace.here().iota(shape, axis))

@@ -20,7 +20,9 @@ from pto.language.branches import truth
 from pto.language.carried import Carried, Undefined, as_traced, enter, leaving
 from pto.language.control import after_loop, finish
 from pto.language.dtypes import boolean
+from pto.language.leaves import Leaves
 from pto.language.location import fail
+from pto.language.not_carried import check_names, held
 from pto.language.scope import Captured
 from pto.language.stepping import stepped, stepped_loop
 from pto.language.tensor import Tensor
@@ -38,10 +40,10 @@ def run_while(test: Callable, body: Callable, names: tuple[str, ...],
              for name in names}  # fmt: skip
     while True:
         condition = truth(test(**given))
-        if isinstance(condition, Tensor) and condition.trace.is_stepping:
-            return _step(condition.trace, test, body, given)
         if isinstance(condition, Tensor):
-            return _run_traced(condition.trace, test, body, given)
+            leaves, run = Leaves.of(given), _step if condition.trace.is_stepping else _run_traced
+            test, body = leaves.test(test), leaves.body(held("loop", body, outer))
+            return leaves.behind(run(condition.trace, test, body, leaves.apart(given)))
         if not condition:
             return tuple(given.values())
         found = body(**given)
@@ -94,6 +96,7 @@ def _run_traced(trace: Trace, test: Callable, body: Callable, given: dict[str, A
     carried = [enter(trace, name, first) for name, first in firsts.items()]
     entered = given | {one.name: one.param for one in carried}
     found = body(**entered)
+    check_names(trace, given, entered, found, lambda now: (test(**now), body(**now))[1])
     last = [(one, leaving(one, found.get(one.name, one.param))) for one in carried]
 
     def build(step: _core.Graph, ins: list[Carried | Captured], count: int) -> int:

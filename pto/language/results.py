@@ -7,7 +7,7 @@
 Thread safety: a Form is immutable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -40,8 +40,8 @@ class Form:
         """Says whether it is a plain tuple of tensors."""
         return self.kind is tuple and all(member.is_leaf for member in self.members)
 
-    def assemble(self, leaves: tuple) -> Any:
-        """The result with these leaves in it."""
+    def assemble(self, leaves: Iterable) -> Any:
+        """The result with these leaves in it; an iterator gives it as many as it takes."""
         return self._take(iter(leaves))
 
     def describe(self) -> str:
@@ -50,6 +50,19 @@ class Form:
             return "one tensor"
         of = ", ".join(map(str, self.keys)) if self.kind is dict else str(len(self.members))
         return f"a {self.kind.__name__} of {of}"
+
+    def path_of(self, place: int) -> str:
+        """How one reads a leaf: "['rows'][1]"."""
+        for key, member in zip(self.keys or range(len(self.members)), self.members, strict=True):
+            if place < (count := member.count):
+                return f"[{key!r}]{member.path_of(place)}"
+            place -= count
+        return ""
+
+    @property
+    def count(self) -> int:
+        """The number of leaves."""
+        return 1 if self.is_leaf else sum(member.count for member in self.members)
 
     def leaves_of(self, result: Any) -> list | None:
         """The leaves of a value of this form; None for any other value."""

@@ -119,7 +119,7 @@ class Statements(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> Any:
         self.generic_visit(node)
         text = ast.Constant(ast.unparse(node.test)) if node.msg is None else node.msg
-        call = _call("asserted", _condition(node.test), _lambda(text))
+        call = _call("asserted", _condition(node.test), _lambda(text), ast.Constant(_written(text)))
         return _placed([ast.Expr(call)], node.test)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
@@ -298,6 +298,14 @@ def _texts(names: list[str]) -> ast.Constant:
 
 def _lambda(value: ast.expr) -> ast.Lambda:
     return ast.Lambda(arguments([]), value)
+
+
+def _written(text: ast.expr) -> str:
+    """A text as it is written: "x is {x[0]}"."""
+    if not isinstance(text, ast.JoinedStr):
+        return ast.unparse(text)
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else
+                   f"{{{ast.unparse(part.value)}}}" for part in text.values)  # fmt: skip
 
 
 def _has(node: ast.AST, *kinds: type) -> bool:

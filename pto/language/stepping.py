@@ -19,6 +19,7 @@ from pto import _core
 from pto.errors import InvalidValue
 from pto.language.carried import Carried, Undefined, as_traced, leaving, shaped
 from pto.language.interpret import unpack
+from pto.language.leaves import Leaves
 from pto.language.results import taken_apart
 from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
@@ -61,7 +62,10 @@ def stepped(trace: Trace, usual: Callable[[], tuple], run: Callable[[], tuple]) 
         like = Way(trace, "types", usual).found
     finally:
         trace.trials -= 1
-    return tuple(_as(value, one) for value, one in zip(run(), like, strict=True))
+    pairs = {str(place): pair for place, pair in enumerate(zip(run(), like, strict=True))}
+    leaves = Leaves.common(pairs)
+    ends = [leaves.apart({name: pair[k] for name, pair in pairs.items()}) for k in (0, 1)]
+    return leaves.behind(_as(value, ends[1][name]) for name, value in ends[0].items())
 
 
 def _as(value: Any, like: Any) -> Any:

@@ -130,6 +130,14 @@ class Tensor:
             self, "iteration", "use operations on whole tensors, or range() over a known number"
         )
 
+    def __delitem__(self, key: object) -> NoReturn:
+        fail(
+            f"del of a part of {self!r}",
+            "a tensor keeps its sizes, so no part of it can be taken away",
+            "join the parts that stay: pto.concat([x[:i], x[i + 1:]], 0)",
+            InvalidType,
+        )
+
     def __bool__(self) -> bool:
         return _no_data(
             self,

@@ -70,6 +70,9 @@ class TileOperation(Signature):
         self.cpp: str | None = parts.get("cpp")
         self._check_parts()
         self.dtypes = tuple(map(dtype, parts.get("dtypes", FLOATS)))
+        if others := [str(kind) for kind in self.dtypes if not kind.is_float]:
+            self._refuse(f"dtypes has {others[0]}", "an operation of elements computes floats",
+                         f"take some of {', '.join(map(str, FLOATS))}")  # fmt: skip
         given = {dtype(kind): value for kind, value in (parts.get("tolerance") or {}).items()}
         self.tolerance = TOLERANCE | given
         self.bodies: dict[str, _core.Graph] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from pto import _core
-from pto.errors import InvalidType
+from pto.errors import InvalidType, InvalidValue
 from pto.language.dtypes import DType, f32, f64
 from pto.language.dtypes import dtype as element_type
 from pto.language.location import describe, fail, traced_line
@@ -152,10 +152,20 @@ class Trace:
         """
         outputs, form = taken_apart(result)
         if not outputs:
-            self._not_computed(f"an empty {'dict' if form.kind is dict else 'sequence'}", "")
+            self._not_computed(f"an empty {'dict' if form.kind is dict else 'sequence'}")
         for place, output in enumerate(outputs):
+            at = "" if form.is_leaf else f" at {form.path_of(place)}"
+            if isinstance(output, _core.Dim):
+                self._not_computed(f"the size {output}{at}",
+                                   "make a tensor of it: pto.full([], x.shape[0])")  # fmt: skip
             if not isinstance(output, Tensor) or output.trace is not self:
-                self._not_computed(describe(output), "" if form.is_leaf else f"output {place} ")
+                self._not_computed(f"{describe(output)}{at}")
+            if output.ndim > _core.MAX_RANK:
+                raise InvalidValue(
+                    f"{self.name} returned a tensor of {output.ndim} axes{at}",
+                    f"a tensor has at most {_core.MAX_RANK}",
+                    "join axes with reshape in front of the return",
+                )
         return outputs, form
 
     def finish(self, result: object) -> tuple[_core.Graph, Form]:
@@ -185,11 +195,11 @@ class Trace:
         parts = {"returned": result} if result is not None or not self.written else {}
         return parts | ({"written": dict(self.written)} if self.written else {})
 
-    def _not_computed(self, found: str, which: str) -> NoReturn:
+    def _not_computed(self, found: str, fix: str = "") -> NoReturn:
         raise InvalidType(
-            f"{self.name} returned {which}{found}, which it did not compute",
+            f"{self.name} returned {found}, which it did not compute",
             "every output is a tensor computed from the inputs; what is not returned is lost",
-            "return the result, a tensor, or a tuple, list or dict of tensors",
+            fix or "return the result, a tensor, or a tuple, list or dict of tensors",
         )
 
 

@@ -100,9 +100,9 @@ def _may_be_negative(size: Any) -> bool:
 def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
     of_sizes = getattr(_core.Dim, name)
 
-    def function(a: Any, b: Any) -> Any:
+    def of_two(a: Any, b: Any) -> Any:
         if isinstance(a, SymbolicScalar) or isinstance(b, SymbolicScalar):
-            return wrapped(function(unwrapped(a), unwrapped(b)))
+            return wrapped(of_two(unwrapped(a), unwrapped(b)))
         for value in (a, b):
             if not isinstance(value, Tensor | _core.Dim) and number(value) is None:
                 fail(f"{name}: {describe(value)} is no number", f"pto.{name} compares two numbers",
@@ -119,8 +119,14 @@ def _smaller_or_larger(name: str, of_ints: Any, of_tensors: Any) -> Any:
             return of_sizes(a, b)
         return of_sizes(b, a) if isinstance(b, _core.Dim) else of_ints(a, b)
 
+    def function(a: Any, b: Any, *others: Any) -> Any:
+        return functools.reduce(of_two, others, of_two(a, b))
+
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {name}imum of two numbers or sizes; of tensors element by element."
+    function.__doc__ = (
+        f"The {name}imum of numbers or sizes; of tensors element by element.\n\n"
+        f"Example: pto.{name}(x, y)"
+    )
     return function
 
 

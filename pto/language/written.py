@@ -65,14 +65,20 @@ def _count_change(array: Any) -> None:
 
 
 def _repeats(array: Any) -> bool:
-    """Says whether one place in memory stands for several elements, as in a stretched tensor."""
-    steps = array.stride() if hasattr(array, "stride") else getattr(array, "strides", None)
+    """Says whether one place in memory may stand for several elements, by the rule of
+    base/strided.hpp: sorted by stride, an axis that steps over less than lies within those before
+    it."""
+    in_elements = hasattr(array, "stride")
+    steps = array.stride() if in_elements else getattr(array, "strides", None)
     sizes = getattr(array, "shape", ())
-    return (
-        isinstance(steps, tuple)
-        and 0 not in sizes
-        and any(step == 0 and size > 1 for step, size in zip(steps, sizes, strict=True))
-    )
+    if not isinstance(steps, tuple) or 0 in sizes:
+        return False
+    reach = 1 if in_elements else array.itemsize
+    for step, size in sorted(zip(map(abs, steps), sizes, strict=True)):
+        if size > 1 and step < reach:
+            return True
+        reach += (size - 1) * step
+    return False
 
 
 def _ranges(first: str, a: Any, second: str, b: Any) -> str:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zeros: functions of one number give those of PyTorch, with its sign, for 0 and for -0."""
+
+import pytest
+import torch
+
+import pto
+import pto.aten
+from pto.formulas import activations
+
+TYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+OTHERWISE = {
+    "clip": "the sign of the larger of two zeros is open",
+    "clamp": "the sign of the larger of two zeros is open",
+}
+
+
+def of_pytorch(name):
+    return getattr(torch.nn.functional, name, None) or getattr(torch, name, None)
+
+
+def zeros_of(function, x):
+    """The result for a zero, where it is one of the same shape; else None."""
+    try:
+        found = function(x)
+    except (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError):
+        return None
+    is_like = isinstance(found, torch.Tensor) and found.dtype == x.dtype and found.shape == x.shape
+    return found if is_like and not found.any() else None
+
+
+def unary():
+    """The functions of one number that the language and PyTorch both have, and that keep zeros."""
+    x = torch.zeros(3, 5)
+    shared = [name for name in {*dir(pto)} & {*dir(pto.Tensor)} - OTHERWISE.keys()
+              if of_pytorch(name)]  # fmt: skip
+    ours = {name: (lambda x, name=name: getattr(pto, name)(x)) for name in shared}
+    return [name for name in shared if zeros_of(of_pytorch(name), x) is not None
+            and zeros_of(pto.jit(ours[name]), x) is not None]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension")
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("is_interpreted", [False, True], ids=["compiled", "interpreted"])
+def test_a_function_of_a_zero_has_the_sign_that_pytorch_gives_it(
+    dtype, is_interpreted, monkeypatch
+):
+    monkeypatch.setattr(pto.config, "interpret", is_interpreted)
+    names = unary()
+    assert {"asin", "asinh", "atan", "atanh", "elu", "relu6", "sign", "sinh", "tanh"} <= {*names}
+    wrong = []
+    for name in names:
+        for zero in (0.0, -0.0):
+            x = torch.full((3, 5), zero, dtype=TYPES[dtype])
+            got = pto.jit(lambda x, name=name: getattr(pto, name)(x))(x)
+            if not torch.equal(torch.signbit(got), torch.signbit(of_pytorch(name)(x))):
+                wrong.append((name, zero))
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["elu", "celu"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_formula_of_a_zero_has_the_sign_that_pytorch_gives_it(name, dtype):
+    for zero in (0.0, -0.0):
+        x = torch.full((9,), zero, dtype=TYPES[dtype])
+        got = pto.jit(lambda x: getattr(activations, name)(x))(x)
+        assert torch.equal(torch.signbit(got), torch.signbit(of_pytorch(name)(x)))
+
+
+@pytest.mark.parametrize("name", ["asin", "asinh", "atan", "atanh", "sign", "sinh", "tan", "elu"])
+def test_a_row_of_a_zero_has_the_sign_that_pytorch_gives_it(name):
+    for dtype in (torch.float32, torch.float64):
+        x = torch.full((3, 5), -0.0, dtype=dtype)
+        got, want = getattr(pto.aten, name)(x, slot=0), of_pytorch(name)(x)
+        assert torch.equal(torch.signbit(got), torch.signbit(want)), dtype
+
+
+def test_the_slope_of_odd_functions_at_zero_is_1():
+    for zero in (0.0, -0.0):
+        for name in ("asin", "asinh", "atan", "atanh", "sinh"):
+            x = torch.full((2,), zero, requires_grad=True)
+            pto.jit(lambda x, name=name: getattr(pto, name)(x))(x).sum().backward()
+            assert x.grad.tolist() == [1, 1], name
