@@ -41,7 +41,7 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 880,
+    "abi": 890,
     "adapters": 18340,
     "aten": 3550,
     "base": 1590,
@@ -50,21 +50,21 @@ BUDGETS = {
     "cmake": 90,
     "codegen": 3680,
     "compat": 3955,
-    "compiler": 2200,
+    "compiler": 2210,
     "device": 465,
     "formulas": 585,
     "graphs": 190,
     "ir": 5330,
-    "isa": 20390,
+    "isa": 20790,
     "language": 12520,
-    "launch": 6740,
+    "launch": 6750,
     "models": 2500,
     "operators": 3330,
     "ops": 5180,
-    "passes": 2680,
+    "passes": 2810,
     "pto": 2300,
     "studio": 1000,
-    "tasks": 11420,
+    "tasks": 11425,
     "testing": 1290,  # most of it moved here from tests/conformance
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

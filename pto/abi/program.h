@@ -69,9 +69,10 @@ int32_t pto_find_pages(pto_services* services, const char* where, const pto_tens
                        const pto_tensor* x, const pto_tensor* index, int32_t threads,
                        pto_pages* pages);
 
-// Adds to `count` elements of `to`, a vector, the elements of part at each of these places, one
-// place after the other: floats in double, rounded once.
-void pto_add_at(const pto_tensor* to, const pto_tensor* part, const int64_t* places, int64_t count);
+// Adds the part at these positions along the axis, in row-major order: floats in double, rounded
+// once. The positions, i64, exist or are -1, which adds nothing. Returns non-zero without memory.
+int32_t pto_add_at(const pto_tensor* out, const pto_tensor* part, const pto_tensor* positions,
+                   int32_t axis, int32_t threads);
 
 // Sorts along the last axis, and writes the first `most` elements of each row, or all; values or
 // positions, an i64, may be null. Equal elements keep their order, zeros of either sign are equal,
@@ -107,6 +108,7 @@ int32_t pto_fail_part(pto_services* services, const char* where, const char* ope
 int32_t pto_fail_size(pto_services* services, const char* where, int64_t size);
 int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
                        int64_t b, int32_t kind);  // PTO_GUARD_*
+enum { PTO_FAILED_POSITION = 1000 };  // what pto_fail_position returns
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,
                           int32_t axis, int64_t position, int64_t size, int32_t may_skip);
 int32_t pto_fail_step(pto_services* services, const char* where);

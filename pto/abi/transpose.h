@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-// Element j of line i of `to` becomes element i of line j of `from`, for `lines` lines i of `length`
-// elements of 1, 2, 4 or 8 bytes. Strides count bytes from line to line, of any sign; the matrices do
-// not overlap.
+// Element j of line i of `to` becomes element i of line j of `from`, for `lines` lines i of
+// `length` elements of 1, 2, 4 or 8 bytes. Strides count bytes from line to line, of any sign; the
+// matrices do not overlap.
 void pto_transpose(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                    int64_t lines, int64_t length, int32_t element_bytes);
 

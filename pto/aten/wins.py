@@ -114,7 +114,7 @@ _PROFILES = {
         "gather take index_select scatter flip reflection_pad2d reflection_pad3d replication_pad2d"
         " replication_pad3d reflection_pad2d_backward reflection_pad3d_backward"
         " replication_pad2d_backward replication_pad3d_backward tril triu",
-    "positions are sorted, so that sums have one order, and added in double":
+    "positions are checked before anything is written, and floats added in double":
         "scatter_add index_add embedding_dense_backward",
     "the call of an operator of the library goes through Python, which counts at 16 KB":
         "cat stack hstack vstack dstack column_stack embedding topk",

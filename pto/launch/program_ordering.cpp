@@ -19,6 +19,8 @@ constexpr int64_t kLeastOfRadix = 256;  // elements for which counting beats com
 constexpr int64_t kFew = 4;             // elements of a row for each wanted one, to select first
 constexpr int64_t kMostOfHeap = 64;     // wanted elements that a heap selects, else a limit
 constexpr int64_t kBetweenSamples = 32;
+constexpr int64_t kLine = 64;         // bytes of a cache line
+constexpr int64_t kCopies = 1 << 20;  // bytes of rows that are copied at once
 
 // Returns an integer in the order of the elements, from their bits.
 template <class U>
@@ -217,9 +219,7 @@ struct RowsInOrder {
   }
 
   template <class U, class Entry>
-  void sort_row(int64_t row, Entry* entries) const {
-    const auto* const from = reinterpret_cast<const U*>(element(*x, row));
-    const int64_t step = x->strides[x->rank - 1];
+  void sort_row(int64_t row, const U* from, int64_t step, Entry* entries) const {
     const auto turn = static_cast<U>(is_descending ? ~U(0) : U(0));
     const Keys<U> keys(from, step, x->type_code, turn);
     const bool are_few = most <= size / kFew;
@@ -245,12 +245,40 @@ struct RowsInOrder {
     const std::unique_ptr<void, void (*)(void*)> memory(
         pto_malloc(static_cast<size_t>(memory_bytes())), pto_free);
     if (memory == nullptr) return 1;
-    for (int64_t row = first; row < last; ++row)
-      sort_row<U>(row, static_cast<Entry*>(memory.get()));
+    auto* const entries = static_cast<Entry*>(memory.get());
+    auto* const copies = reinterpret_cast<U*>(static_cast<char*>(memory.get()) + entry_bytes());
+    const int64_t step = x->strides[x->rank - 1], many = copied_rows();
+    for (int64_t row = first; row < last;) {
+      const auto* const from = reinterpret_cast<const U*>(element(*x, row));
+      if (many == 0) {
+        sort_row<U>(row++, from, step, entries);
+        continue;
+      }
+      const int64_t beside = x->sizes[x->rank - 2], apart = row_elements(),
+                    now = std::min({many, last - row, beside - row % beside});
+      for (int64_t i = 0; i < size; ++i)
+        for (int64_t k = 0; k < now; ++k) copies[k * apart + i] = from[i * step + k];
+      for (int64_t k = 0; k < now; ++k) sort_row<U>(row++, copies + k * apart, 1, entries);
+    }
     return 0;
   }
 
-  int64_t memory_bytes() const { return size * 2 * static_cast<int64_t>(sizeof(Long)); }
+  // The number of neighbouring rows that are copied before they are sorted, since their elements
+  // share cache lines; 0: rows are read where they lie.
+  int64_t copied_rows() const {
+    const int rank = x->rank;
+    if (rank < 2 || x->strides[rank - 2] != 1 || std::abs(x->strides[rank - 1]) <= 1) return 0;
+    const int64_t many = std::min(kLine / item_bytes(), kCopies / (row_elements() * item_bytes()));
+    return many < 4 ? 0 : many;
+  }
+  // Copies of rows do not lie a power of two apart, where they would share few places of a cache.
+  int64_t row_elements() const { return size + kLine / item_bytes(); }
+  int64_t item_bytes() const { return x->type_bits / 8; }
+
+  int64_t entry_bytes() const { return size * 2 * static_cast<int64_t>(sizeof(Long)); }
+  int64_t memory_bytes() const {
+    return entry_bytes() + copied_rows() * row_elements() * item_bytes();
+  }
 
   int32_t sort_block(int32_t block) const {
     const int64_t first = count * block / blocks, last = count * (block + 1) / blocks;

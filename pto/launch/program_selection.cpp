@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <vector>
 
@@ -83,10 +82,13 @@ int64_t count_of(const pto_tensor& x) {
 // The elements of an index as i64 in row-major order: its own memory, or a copy.
 class Positions {
  public:
+  static constexpr int64_t kRun = 4096;  // positions that are checked, then copied
+
   Positions(const pto_tensor& index, int32_t threads)
       : index_(index), count_(count_of(index)), threads_(threads) {
     const bool lies_so = index.type_code == 0 && index.type_bits == 64 &&
                          is_contiguous(index.rank, index.sizes, index.strides);
+    dense_strides(index.rank, index.sizes, strides_.data());
     if (lies_so) return;
     copy_ = static_cast<int64_t*>(pto_malloc(static_cast<size_t>(std::max<int64_t>(bytes(), 8))));
     has_memory_ = copy_ != nullptr;
@@ -115,11 +117,19 @@ class Positions {
     return bad.load();
   }
   int64_t count() const { return count_; }
+  // As long as this object lives.
+  pto_tensor tensor() const {
+    pto_tensor all = index_;
+    all.data = const_cast<int64_t*>(data());
+    all.strides = strides_.data();
+    return all;
+  }
 
  private:
   template <class T>
   int64_t read_range(const T* from, int64_t first, int64_t last, int64_t least, int64_t size) {
-    const int rank = index_.rank;
+    int rank = index_.rank;
+    while (rank > 1 && index_.sizes[rank - 1] == 1) --rank;
     const int64_t inner = index_.sizes[rank - 1], step = index_.strides[rank - 1];
     int64_t bad = count_;
     for (int64_t i = first; i < last;) {
@@ -128,19 +138,39 @@ class Positions {
         place += row % index_.sizes[axis] * index_.strides[axis];
         row /= index_.sizes[axis];
       }
-      const int64_t end = std::min(last, i - i % inner + inner);
-      for (; i < end; ++i, place += step) {
-        const auto at = static_cast<int64_t>(from[place]);
-        if (at < least || at >= size) bad = std::min(bad, i);
-        if (copy_ != nullptr) copy_[i] = at;
-      }
+      const int64_t end = std::min({last, i - i % inner + inner, i + kRun});
+      if (is_outside(from + place, step, end - i, least, size))
+        for (int64_t k = i; k < end && bad == count_; ++k) {
+          const auto at = static_cast<int64_t>(from[place + (k - i) * step]);
+          if (at < least || at >= size) bad = k;
+        }
+      for (int64_t k = i; copy_ != nullptr && k < end; ++k)
+        copy_[k] = static_cast<int64_t>(from[place + (k - i) * step]);
+      i = end;
     }
     return bad;
+  }
+
+  // A position outside has the sign in one of the two differences, which may wrap.
+  template <class T>
+  static bool is_outside(const T* from, int64_t step, int64_t count, int64_t least, int64_t size) {
+    const auto first = static_cast<uint64_t>(least), last = static_cast<uint64_t>(size) - 1;
+    uint64_t signs = 0;
+    const auto look = [&](int64_t place) {
+      const auto at = static_cast<uint64_t>(static_cast<int64_t>(from[place]));
+      signs |= (at - first) | (last - at);
+    };
+    if (step == 1)
+      for (int64_t k = 0; k < count; ++k) look(k);
+    else
+      for (int64_t k = 0; k < count; ++k) look(k * step);
+    return static_cast<int64_t>(signs) < 0;
   }
 
   const pto_tensor& index_;
   const int64_t count_;
   const int32_t threads_;
+  Sizes strides_{};
   int64_t* copy_ = nullptr;
   bool has_memory_ = true;
 };
@@ -303,96 +333,6 @@ void scatter(const Walk& walk, T* out, const T* part, int32_t threads) {
   });
 }
 
-// --- sums ----------------------------------------------------------------------------------------
-
-// Adds parts at positions: line by line, and in each line the parts of one position together.
-class Sums {
- public:
-  Sums(const Walk& walk, const pto_tensor& out, const pto_tensor& part)
-      : walk_(walk), out_(out), part_(part) {
-    for (const Loop& loop : walk.loops)
-      if (loop.is_axis)
-        axis_ = loop;
-      else
-        (loop.index != 0 ? lines_ : shared_).push_back(loop);
-    if (shared_.empty()) shared_.push_back({1, 0, 0, 0, false});
-    for (const Loop& loop : lines_) count_ *= loop.size;
-  }
-
-  void run(int32_t threads) {
-    const int64_t bytes = walk_.items * walk_.item_bytes * 4;
-    if (count_ == 1) {
-      const Order order = sorted(0);
-      for_blocks(axis_.size, bytes, threads,
-                 [&](int32_t, int64_t first, int64_t last) { add(order, first, last, 0, 0); });
-      return;
-    }
-    for_blocks(count_, bytes, threads, [&](int32_t, int64_t first, int64_t last) {
-      for (int64_t line = first; line < last; ++line) {
-        int64_t near = 0, far = 0, index = 0, rest = line;
-        for (size_t d = lines_.size(); d-- > 0; rest /= lines_[d].size) {
-          const int64_t at = rest % lines_[d].size;
-          near += at * lines_[d].near, far += at * lines_[d].far, index += at * lines_[d].index;
-        }
-        add(sorted(index), 0, axis_.size, near, far);
-      }
-    });
-  }
-
- private:
-  // Positions, and the places of their parts.
-  using Order = std::vector<std::pair<int64_t, int64_t>>;
-
-  Order sorted(int64_t index) const {
-    Order order;
-    order.reserve(static_cast<size_t>(axis_.size));
-    for (int64_t k = 0; k < axis_.size; ++k)
-      order.emplace_back(walk_.positions[index + k * axis_.index], k);
-    if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
-    return order;
-  }
-
-  // Adds the groups of equal positions that begin in first .. last-1.
-  void add(const Order& order, int64_t first, int64_t last, int64_t near, int64_t far) const {
-    std::vector<int64_t> places;
-    auto i = static_cast<size_t>(first);
-    while (i > 0 && i < order.size() && order[i].first == order[i - 1].first) ++i;
-    while (i < static_cast<size_t>(last)) {
-      const int64_t position = order[i].first;
-      places.clear();
-      for (; i < order.size() && order[i].first == position; ++i)
-        places.push_back(order[i].second * axis_.near);
-      if (position >= 0) add_rows(places, near, far + position * walk_.far_step);
-    }
-  }
-
-  void add_rows(const std::vector<int64_t>& places, int64_t near, int64_t far) const {
-    const Loop inner = shared_.back();
-    int64_t rows = 1;
-    for (size_t d = 0; d + 1 < shared_.size(); ++d) rows *= shared_[d].size;
-    for (int64_t row = 0; row < rows; ++row) {
-      int64_t from = near, to = far, rest = row;
-      for (size_t d = shared_.size() - 1; d-- > 0; rest /= shared_[d].size) {
-        from += rest % shared_[d].size * shared_[d].near;
-        to += rest % shared_[d].size * shared_[d].far;
-      }
-      pto_tensor into = out_, part = part_;
-      into.data = static_cast<char*>(out_.data) + to * walk_.item_bytes;
-      part.data = static_cast<char*>(part_.data) + from * walk_.item_bytes;
-      into.rank = part.rank = 1;
-      into.sizes = part.sizes = &inner.size;
-      into.strides = &inner.far, part.strides = &inner.near;
-      pto_add_at(&into, &part, places.data(), static_cast<int64_t>(places.size()));
-    }
-  }
-
-  const Walk& walk_;
-  const pto_tensor &out_, &part_;
-  Loop axis_{1, 0, 0, 0, true};
-  std::vector<Loop> lines_, shared_;
-  int64_t count_ = 1;  // of lines
-};
-
 }  // namespace
 }  // namespace pto
 
@@ -479,11 +419,12 @@ int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor*
   if (bad < positions.count())
     return pto_fail_position(services, where, adds ? "scatter_add" : "scatter", axis,
                              positions.data()[bad], size, 1);
-  const pto::Walk walk(*part, *out, *index, positions.data(), axis);
   if (adds) {
-    pto::Sums(walk, *out, *part).run(threads);
-    return 0;
+    const pto_tensor at = positions.tensor();
+    if (pto_add_at(out, part, &at, axis, threads) == 0) return 0;
+    return pto_fail_memory(services, where, pto::count_of(*out) * 8);
   }
+  const pto::Walk walk(*part, *out, *index, positions.data(), axis);
   pto::with_width(*out, [&]([[maybe_unused]] auto* type) {
     using T = decltype(type);
     pto::scatter(walk, static_cast<T>(out->data), static_cast<T>(part->data), threads);

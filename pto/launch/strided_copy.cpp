@@ -70,7 +70,8 @@ class StridedCopy {
     outer_.erase(outer_.begin() + static_cast<std::ptrdiff_t>(at));
     return axis;
   }
-  // Takes the axis along which the source's elements lie beside each other: a part is a matrix then.
+  // Takes the axis along which the source's elements lie beside each other: a part is a matrix
+  // then.
   void find_lines() {
     const auto beside = std::find_if(outer_.begin(), outer_.end(),
                                      [&](const Axis& axis) { return axis.from == item_bytes_; });

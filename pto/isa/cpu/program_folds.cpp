@@ -1,36 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_scan and pto_add_at (abi/program.h): elements that join others one after another. Floats fold
-// in double and are rounded once; integers wrap.
+// pto_scan (abi/program.h): elements that join those in front of them, one after another.
 #include "pto/abi/program.h"
-#include "pto/isa/cpu/element_types.hpp"
-#include "pto/isa/elementwise/convert.hpp"
+#include "pto/isa/cpu/wide_totals.hpp"
 
 namespace pto {
 namespace {
 
-using isa::kSame;
-
 constexpr int64_t kAtOnce = 256;  // lines whose totals are in the cache
-constexpr int64_t kChains = 8;    // lines whose totals are in registers
+constexpr int64_t kChains = 4;    // lines whose totals are in registers
+constexpr int64_t kCheck = 512;   // elements of a line that are searched for NaN at once
 
-template <class T>
-constexpr bool kIsShort = kSame<T, half> || kSame<T, bfloat16_t>;
-template <class T>
-constexpr bool kIsReal = kIsShort<T> || kSame<T, float> || kSame<T, double>;
-template <class T>
-using Total = typename isa::Choose<kIsReal<T>, double, T>::type;
+template <int fold>
+constexpr bool kIsExtreme = fold == PTO_SCAN_LARGEST || fold == PTO_SCAN_SMALLEST;
+// The type in which a scan folds: extremes round nothing, so that a float holds short ones.
+template <int fold, class T>
+using Running = typename isa::Choose<kIsExtreme<fold> && kIsReal<T> && !kSame<T, double>, float,
+                                     Total<T>>::type;
 
-template <class T>
-Total<T> total_of(T x) {
+template <class R, class T>
+R running(T x) {
   if constexpr (kIsShort<T>)
-    return double(float(x));
+    return R(float(x));
   else
-    return Total<T>(x);
+    return R(x);
 }
-template <class T>
-T rounded(Total<T> x) {
-  if constexpr (kIsShort<T>)
-    return T(isa::lanes::sticky_float(isa::Vec<double, 2>{x, x})[0]);
+template <class T, class R>
+T ended(R x) {
+  if constexpr (kIsShort<T> && kSame<R, double>)
+    return rounded<T>(x);
   else
     return T(x);
 }
@@ -40,10 +37,17 @@ T folded(T a, T b) {
   constexpr bool is_real = kSame<T, double>;
   if constexpr (fold == PTO_SCAN_LARGEST) return a != a || a > b ? a : b;
   if constexpr (fold == PTO_SCAN_SMALLEST) return a != a || a < b ? a : b;
-  if constexpr (fold == PTO_SCAN_SUM && is_real) return a + b;
-  if constexpr (fold == PTO_SCAN_SUM) return T(uint64_t(a) + uint64_t(b));
+  if constexpr (fold == PTO_SCAN_SUM) return sum_of(a, b);
   if constexpr (fold == PTO_SCAN_PRODUCT && is_real) return a * b;
   return T(uint64_t(a) * uint64_t(b));
+}
+
+// Where neither is NaN: an instruction without a branch.
+template <int fold, class T>
+T folded_numbers(T a, T b) {
+  if constexpr (fold == PTO_SCAN_LARGEST) return a > b ? a : b;
+  if constexpr (fold == PTO_SCAN_SMALLEST) return a < b ? a : b;
+  return folded<fold>(a, b);
 }
 
 // The number that a fold leaves as it is: the total before the first element.
@@ -52,7 +56,7 @@ constexpr T neutral() {
   if constexpr (fold == PTO_SCAN_SUM) return 0;
   if constexpr (fold == PTO_SCAN_PRODUCT) return 1;
   constexpr bool is_largest = fold == PTO_SCAN_LARGEST;
-  if constexpr (kSame<T, double>) {
+  if constexpr (kSame<T, double> || kSame<T, float>) {
     return is_largest ? -__builtin_inf() : __builtin_inf();
   } else {
     constexpr T least = T(-1) < T(0) ? T(uint64_t(1) << (8 * sizeof(T) - 1)) : T(0);
@@ -70,9 +74,9 @@ class Scan {
     for (int d = 0; d < x.rank; ++d)
       if (d != axis && x.sizes[d] > 1) beside_ = d;
     if (beside_ >= 0) {
-      const bool is_far = size(x.strides[axis]) > size(x.strides[beside_]);
+      is_far_ = size(x.strides[axis]) > size(x.strides[beside_]);
       const int64_t share = x.sizes[beside_] / threads;
-      at_once_ = is_far ? kAtOnce : share < 1 ? 1 : share < kChains ? share : kChains;
+      at_once_ = is_far_ ? kAtOnce : share < kChains ? 1 : kChains;
     }
     for (int d = 0; d < x.rank; ++d)
       count_ *= d == axis ? 1 : d == beside_ ? (x.sizes[d] + at_once_ - 1) / at_once_ : x.sizes[d];
@@ -125,77 +129,91 @@ class Scan {
         out += at * out_.strides[d];
       }
       T* const to = static_cast<T*>(out_.data) + out;
-      if (width == kChains && x_.strides[axis_] == 1 && out_.strides[axis_] == 1)
-        fold_chains<fold>(to, from + in);
-      else
+      if (is_far_)
         fold_together<fold>(to, from + in, width);
+      else if (width == kChains)
+        fold_chains<fold, kChains>(to, from + in);
+      else
+        for (int64_t j = 0; j < width; ++j)
+          fold_chains<fold, 1>(to + j * beside(out_), from + in + j * beside(x_));
     }
   }
 
   // Folds `width` lines an element of each after another.
   template <int fold, class T>
   void fold_together(T* to, const T* from, int64_t width) const {
-    Total<T> totals[kAtOnce];
-    for (int64_t j = 0; j < width; ++j) totals[j] = neutral<fold, Total<T>>();
-    const int64_t in = beside_ < 0 ? 0 : x_.strides[beside_],
-                  out = beside_ < 0 ? 0 : out_.strides[beside_];
+    using R = Running<fold, T>;
+    R totals[kAtOnce];
+    for (int64_t j = 0; j < width; ++j) totals[j] = neutral<fold, R>();
+    const int64_t in = beside(x_), out = beside(out_);
     for (int64_t k = 0; k < length_; ++k) {
       const T* const x = from + k * x_.strides[axis_];
       T* const y = to + k * out_.strides[axis_];
       for (int64_t j = 0; j < width; ++j) {
-        totals[j] = folded<fold>(totals[j], total_of(x[j * in]));
-        y[j * out] = rounded<T>(totals[j]);
+        totals[j] = folded<fold>(totals[j], running<R>(x[j * in]));
+        y[j * out] = ended<T>(totals[j]);
       }
     }
   }
 
-  // Folds kChains lines whose elements lie one after another, a cache line of each at a time: lines
-  // may be a power of two apart, where the first cache keeps few of them.
-  template <int fold, class T>
+  // Folds a few lines side by side, whose totals are in registers: an addition of one starts while
+  // that of another goes on.
+  template <int fold, int64_t chains, class T>
   void fold_chains(T* to, const T* from) const {
-    constexpr int64_t kRun = 64 / sizeof(T);
-    const int64_t in = x_.strides[beside_], out = out_.strides[beside_];
-    Total<T> totals[kChains];
-    T block[kChains][kRun];
-    for (Total<T>& total : totals) total = neutral<fold, Total<T>>();
-    for (int64_t k = 0; k < length_; k += kRun) {
-      const int64_t count = length_ - k < kRun ? length_ - k : kRun;
-      const size_t bytes = static_cast<size_t>(count) * sizeof(T);
-      for (int64_t j = 0; j < kChains; ++j) __builtin_memcpy(block[j], from + j * in + k, bytes);
-      for (int64_t i = 0; i < count; ++i)
-#pragma GCC unroll 8
-        for (int64_t j = 0; j < kChains; ++j) {
-          totals[j] = folded<fold>(totals[j], total_of(block[j][i]));
-          block[j][i] = rounded<T>(totals[j]);
-        }
-      for (int64_t j = 0; j < kChains; ++j) __builtin_memcpy(to + j * out + k, block[j], bytes);
+    using R = Running<fold, T>;
+    R totals[chains];
+    for (R& total : totals) total = neutral<fold, R>();
+    if (x_.strides[axis_] == 1 && out_.strides[axis_] == 1) {
+      for (int64_t k = 0; k < length_; k += kCheck) {
+        const int64_t count = length_ - k < kCheck ? length_ - k : kCheck;
+        if (kIsExtreme<fold> && kIsReal<T> && has_nan<chains>(totals, from + k, count))
+          fold_run<folded<fold, R>, chains>(totals, to + k, 1, from + k, 1, count);
+        else
+          fold_run<folded_numbers<fold, R>, chains>(totals, to + k, 1, from + k, 1, count);
+      }
+    } else {
+      fold_run<folded<fold, R>, chains>(totals, to, out_.strides[axis_], from, x_.strides[axis_],
+                                        length_);
     }
   }
+
+  template <auto join, int64_t chains, class R, class T>
+  PTO_INLINE void fold_run(R* totals, T* to, int64_t out, const T* from, int64_t in,
+                           int64_t count) const {
+    const int64_t x = beside(x_), y = beside(out_);
+    R now[chains];
+    for (int64_t j = 0; j < chains; ++j) now[j] = totals[j];
+    for (int64_t k = 0; k < count; ++k)
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < chains; ++j) {
+        now[j] = join(now[j], running<R>(from[j * x + k * in]));
+        to[j * y + k * out] = ended<T>(now[j]);
+      }
+    for (int64_t j = 0; j < chains; ++j) totals[j] = now[j];
+  }
+
+  template <int64_t chains, class R, class T>
+  bool has_nan(const R* totals, const T* from, int64_t count) const {
+    int found = 0;
+    for (int64_t j = 0; j < chains; ++j, from += beside(x_)) {
+      found |= totals[j] != totals[j];
+      for (int64_t k = 0; k < count; ++k) found |= running<R>(from[k]) != running<R>(from[k]);
+    }
+    return found != 0;
+  }
+
+  // The step from one line to the next.
+  int64_t beside(const pto_tensor& of) const { return beside_ < 0 ? 0 : of.strides[beside_]; }
 
   const pto_tensor &out_, &x_;
   const int axis_;
   const int64_t length_;
   const int32_t threads_;
   int beside_ = -1;
+  bool is_far_ = false;
   int64_t at_once_ = 1, count_ = 1, elements_ = 1;
   int32_t fold_ = 0, blocks_ = 1;
 };
-
-template <class T>
-void add_at(T* first, const pto_tensor& to, const pto_tensor& part, const int64_t* places,
-            int64_t count) {
-  const int64_t length = to.sizes[0], out = to.strides[0], in = part.strides[0];
-  const T* const from = static_cast<const T*>(part.data);
-  Total<T> totals[kAtOnce];
-  for (int64_t start = 0; start < length; start += kAtOnce) {
-    const int64_t width = length - start < kAtOnce ? length - start : kAtOnce;
-    for (int64_t j = 0; j < width; ++j) totals[j] = total_of(first[(start + j) * out]);
-    for (int64_t k = 0; k < count; ++k)
-      for (int64_t j = 0; j < width; ++j)
-        totals[j] = folded<PTO_SCAN_SUM>(totals[j], total_of(from[places[k] + (start + j) * in]));
-    for (int64_t j = 0; j < width; ++j) first[(start + j) * out] = rounded<T>(totals[j]);
-  }
-}
 
 }  // namespace
 }  // namespace pto
@@ -203,9 +221,4 @@ void add_at(T* first, const pto_tensor& to, const pto_tensor& part, const int64_
 int32_t pto_scan(const pto_tensor* out, const pto_tensor* x, int32_t axis, int32_t fold,
                  int32_t threads) {
   return pto::Scan(*out, *x, axis, threads).run(fold);
-}
-
-void pto_add_at(const pto_tensor* to, const pto_tensor* part, const int64_t* places,
-                int64_t count) {
-  pto::with_type(*to, [&](auto* first) { pto::add_at(first, *to, *part, places, count); });
 }
