@@ -83,8 +83,12 @@ class MissingFile(Error, FileNotFoundError):
     """A file that does not exist."""
 
 
+class InvalidPosition(Failure, InvalidIndex):
+    """A position that does not exist, which a call found among its data."""
+
+
 # In the order of pto::ErrorKind.
-BY_KIND = (InvalidValue, InvalidType, InvalidIndex, Failure)
+BY_KIND = (InvalidValue, InvalidType, InvalidIndex, Failure, InvalidPosition)
 _MOST_LISTED = 64  # names in a sentence
 
 

@@ -7,7 +7,6 @@ from compile_cases import assert_same, below_dynamo, run
 from torch import arange, randn, tensor
 
 from pto.adapters.torch.compile.plan import ATEN
-from pto.errors import Error
 
 AT = tensor([3, 0, 2, -1])
 ATEN_OPS = torch.ops.aten
@@ -100,7 +99,7 @@ def test_a_position_that_does_not_exist_is_an_error_that_names_it(function, posi
     x = randn(4, 4)
     graph = below_dynamo(function, x, tensor([0, 1]))
     named = -2 if "pair" in request.node.name else position  # two positions become one
-    with pytest.raises(Error, match=f"position {named} along axis 0, which has the size"):
+    with pytest.raises(IndexError, match=f"position {named} along axis 0, which has the size"):
         run(graph, x, tensor([0, position]))
 
 

@@ -30,7 +30,7 @@ inline std::string error_message(const ErrorText& text) {
 std::optional<ErrorText> read_error_message(const std::string& message);
 
 // Names the Python exception that an Error also is.
-enum class ErrorKind { Value, Type, Index, Runtime };
+enum class ErrorKind { Value, Type, Index, Runtime, Position };
 
 class Error : public std::runtime_error {
  public:

@@ -83,8 +83,8 @@ Error error_from_python(const nb::python_error& error) {
   }
   const nb::object kinds = errors.attr("BY_KIND");
   int kind = static_cast<int>(ErrorKind::Runtime);
-  for (int i = 0; i < kind; ++i)
-    if (nb::isinstance(value, kinds[i])) kind = i;
+  for (size_t i = 0; i < nb::len(kinds); ++i)  // the last one is two others
+    if (nb::isinstance(value, kinds[i])) kind = static_cast<int>(i);
   const Error found({text("what"), text("why"), text("fix")}, static_cast<ErrorKind>(kind));
   const std::string location = text("location");
   return location.empty() ? found : found.at(location);

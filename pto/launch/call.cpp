@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "pto/abi/program.h"
 #include "pto/base/machine.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/launch/launch.hpp"
@@ -27,7 +28,8 @@ int64_t dense_bytes(const int64_t* sizes, int32_t rank, int item_bytes) {
 }
 
 // A kernel reports what, why and fix as three lines; a text from elsewhere may have one line.
-[[noreturn]] void fail_with_report(const std::string& name, const std::string& report) {
+[[noreturn]] void fail_with_report(const std::string& name, const std::string& report,
+                                   int32_t code) {
   const size_t first = report.find('\n'), second = report.find('\n', first + 1);
   if (first == std::string::npos || second == std::string::npos) {
     fail({name + ": the kernel failed: " + report, "a kernel reports what it cannot compute",
@@ -36,7 +38,7 @@ int64_t dense_bytes(const int64_t* sizes, int32_t rank, int item_bytes) {
   }
   fail({name + ": " + report.substr(0, first), report.substr(first + 1, second - first - 1),
         report.substr(second + 1)},
-       ErrorKind::Runtime);
+       code == PTO_FAILED_POSITION ? ErrorKind::Position : ErrorKind::Runtime);
 }
 
 // Says whether both are the same elements without gaps, in the same order.
@@ -244,15 +246,17 @@ void Call::run_one(size_t launch, const pto_tensor* tensors, uint64_t* scalars,
   if (sizes.written_bytes >= here.stream_bytes) args.flags = PTO_LAUNCH_STREAM;
   if (spec.params != nullptr) args.params = spec.params;
   if (spec.is_program) {
-    if (run_program(bound.function, args) == 0) return;
-    fail_with_report(program_.spec_.name, pto_last_error());
+    const int32_t code = run_program(bound.function, args);
+    if (code == 0) return;
+    fail_with_report(program_.spec_.name, pto_last_error(), code);
   }
   const RecordScope span(SpanKind::Statement, static_cast<int32_t>(launch));
   const int32_t blocks =
       block_count(sizes.items, sizes.bytes, spec.quantum, num_threads(), here.grain_bytes);
-  if (pto_launch(bound.function, &args, blocks) == 0) [[likely]]
+  const int32_t code = pto_launch(bound.function, &args, blocks);
+  if (code == 0) [[likely]]
     return;
-  fail_with_report(program_.spec_.name, pto_last_error());
+  fail_with_report(program_.spec_.name, pto_last_error(), code);
 }
 
 const std::string& Call::name_of(size_t tensor) const {

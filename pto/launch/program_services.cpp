@@ -73,13 +73,13 @@ int32_t pto_fail_sizes(pto_services* services, const char* where, const char* be
 
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,
                           int32_t axis, int64_t position, int64_t size, int32_t may_skip) {
-  return pto::report(
-      services, where,
-      {std::string(operation) + ": position " + pto::text(position) + " along axis " +
-           std::to_string(axis) + ", which has the size " + pto::text(size),
-       std::string("positions count from 0, and none from the end") +
-           (may_skip ? "; -1 writes nothing" : ""),
-       "limit them: pto.clip(index, 0, n - 1)"});
+  pto::report(services, where,
+              {std::string(operation) + ": position " + pto::text(position) + " along axis " +
+                   std::to_string(axis) + ", which has the size " + pto::text(size),
+               std::string("a position is at least 0 and less than the size") +
+                   (may_skip ? "; -1 writes nothing" : ""),
+               "limit them: pto.clip(index, 0, n - 1)"});
+  return PTO_FAILED_POSITION;
 }
 
 int32_t pto_fail_step(pto_services* services, const char* where) {

@@ -72,10 +72,10 @@ Chosen chosen_places(Evaluation& in, const Node& node, bool may_skip) {
     if (at >= size || at < (may_skip ? -1 : 0))
       fail({label(node.op) + ": position " + text(at) + " along axis " + std::to_string(axis) +
                 ", which has the size " + text(size),
-            std::string("positions count from 0, and none from the end") +
+            std::string("a position is at least 0 and less than the size") +
                 (may_skip ? "; -1 writes nothing" : ""),
             "limit them: pto.clip(index, 0, n - 1)"},
-           ErrorKind::Index);
+           ErrorKind::Position);
     const int64_t line = lines / count * size + at;
     chosen.places.push_back(at < 0 ? -1 : line * inner + static_cast<int64_t>(i) % inner);
     if (in.with_bounds() && index.bounds[i] > 0) chosen.is_certain = false;
