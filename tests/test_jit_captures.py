@@ -80,6 +80,7 @@ def restored(monkeypatch):
     for table, key in ((TABLE, "factor"), (TABLE, 1.5), (BY_NAME, "factor")):
         monkeypatch.setitem(table, key, 2.0)
     monkeypatch.setitem(TABLE, "inner", {"factors": [1.0, 2.0]})
+    ARRAY[1] = 2.0
     settings = SETTINGS
     yield
     globals()["SETTINGS"] = settings
@@ -100,6 +101,7 @@ def in_a_list(number):
     TABLE["inner"]["factors"][1] = number
 
 
+ARRAY = np.array([1.0, 7.0, 2.0])[::2]
 scaled_by = functools.partial(lambda x, y: x * y * FACTOR, y=1.0)
 
 
@@ -129,6 +131,8 @@ WAYS = {
         lambda x: x * max(BY_NAME.values()), lambda n: BY_NAME.update(factor=n),
     ),
     "a list in a dict": (lambda x: x * TABLE["inner"]["factors"][1], in_a_list),
+    "an element of an array": (lambda x: x * ARRAY[1], lambda n: ARRAY.__setitem__(1, n)),
+    "the sum of an array": (lambda x: x * (ARRAY.sum() - 1), lambda n: ARRAY.__setitem__(1, n)),
     "another object": (lambda x: x * SETTINGS.factor, in_another_object),
     "another dict in a dict": (
         lambda x: x * TABLE["inner"]["factors"][1],

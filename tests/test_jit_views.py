@@ -143,8 +143,6 @@ def test_a_hostile_array_gives_numpys_values_or_an_error_of_ours(name):
         got = row_sums(x) if "huge" not in name else doubled(x)
     except pto.Error as error:
         assert error.what and error.why and error.fix
-    except (MemoryError, RuntimeError) as error:
-        assert "huge" in name, error
     else:
         want = x.sum(-1)
         if name == "meta":  # PyTorch's sizes without elements

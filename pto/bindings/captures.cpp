@@ -100,13 +100,36 @@ void Captures::keep_links(PyObject* links) {
   release(now);
 }
 
+// Returns the bytes of an array: those of before where none has changed; the array where it shows
+// none.
+PyObject* Captures::bytes_of(size_t place, PyObject* array) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) != 0) {
+    PyErr_Clear();
+    return array;
+  }
+  Ref now(PyBytes_FromStringAndSize(nullptr, view.len));
+  const bool is_read =
+      now && PyBuffer_ToContiguous(PyBytes_AS_STRING(now.get()), &view, view.len, 'C') == 0;
+  PyBuffer_Release(&view);
+  if (!is_read) {
+    PyErr_Clear();
+    return array;
+  }
+  bytes_.resize(read_.size());
+  if (!same_value(bytes_[place].get(), now.get())) bytes_[place] = std::move(now);
+  return bytes_[place].get();
+}
+
 uint64_t Captures::key(PyObject* jit) {
   if (!linked_.empty() && links_changed()) refresh(jit);
   if (read_.empty()) return 0;
   const bool known = last_ < rows_.size();
   bool same = known;
   for (size_t i = 0; i < read_.size(); ++i) {
-    read_[i] = value_at(PyTuple_GET_ITEM(places_, static_cast<Py_ssize_t>(i)));
+    PyObject* const place = PyTuple_GET_ITEM(places_, static_cast<Py_ssize_t>(i));
+    const bool is_array = PyTuple_GET_ITEM(place, 1) == Py_None;
+    read_[i] = is_array ? bytes_of(i, PyTuple_GET_ITEM(place, 0)) : value_at(place);
     same = same && read_[i] == rows_[last_][i];
   }
   return same ? first_key_ + last_ : key_of_changed();
@@ -147,6 +170,7 @@ bool Captures::refresh(PyObject* jit) {
   std::vector<Row> old;
   std::swap(old, rows_);
   read_.assign(static_cast<size_t>(PyTuple_GET_SIZE(places.get())), nullptr);
+  bytes_.clear();
   last_ = 0;
   Ref before(std::exchange(places_, places.release()));
   for (Row& row : old) release(row);

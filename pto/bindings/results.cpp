@@ -9,6 +9,7 @@
 
 #include "pto/abi/limits.h"
 #include "pto/base/dims.hpp"
+#include "pto/base/error.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/bindings/owned_buffer.hpp"
 
@@ -96,9 +97,10 @@ void Results::fail() const {
                              pto::text(Dims(wanted.sizes, wanted.sizes + wanted.rank));
     reader_.refuse(target.name, target.object, "out type", text.c_str());
   }
-  PyErr_Format(PyExc_MemoryError, "%s: output %d needs %lld bytes and there is no memory left",
-               function_, count_, static_cast<long long>(element_bytes(wanted)));
-  throw PythonError{};
+  pto::fail({std::string(function_) + ": output " + std::to_string(count_) + " needs " +
+                 std::to_string(element_bytes(wanted)) + " bytes",
+             "the system has no memory left for them", "use smaller tensors, or free memory"},
+            ErrorKind::Runtime);
 }
 
 void Results::finish() { staging_.finish(); }

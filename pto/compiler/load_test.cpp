@@ -234,6 +234,10 @@ TEST_F(Compiler, errors_in_generated_text_are_ours_and_a_broken_compiler_is_the_
   set_compiler(failing_compiler("echo 'g++: fatal error: cannot execute cc1plus' >&2; exit 1"));
   EXPECT_THAT(load_error(1), AllOf(HasSubstr("failed with exit status 1"),
                                    HasSubstr("set PTO_CXX to another compiler")));
+  set_compiler(
+      failing_compiler("echo 'a.s: Fatal error: cannot write: File too large' >&2; exit 1"));
+  EXPECT_THAT(load_error(1),
+              AllOf(HasSubstr("File too large"), testing::Not(HasSubstr("a defect"))));
 }
 
 TEST_F(Compiler, shows_only_the_first_lines_of_a_flood) {

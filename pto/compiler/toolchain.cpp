@@ -98,7 +98,7 @@ bool names_errors(const ProcessResult& result) {
   if (result.end != ProcessResult::Exited || result.code == 0) return false;
   const std::string& output = result.output;
   for (size_t at = output.find("error: "); at != output.npos; at = output.find("error: ", at + 1))
-    if (at < 6 || output.compare(at - 6, 6, "fatal ") != 0) return true;
+    if (at < 5 || output.compare(at - 5, 5, "atal ") != 0) return true;  // the assembler: Fatal
   return false;
 }
 

@@ -10,12 +10,12 @@
     found.is_current()  # False once a captured value is another one
 
 The search does not run the function but follows the names in its code: global names, closures,
-attributes of modules, classes and plain objects, elements of short dicts and lists, and the same in
-functions that it calls. Each call of a jitted function compares the values (bindings/captures.cpp)
-and compiles anew if one has changed; where another object stands on the way to a value, it searches
-again. Not seen: elements of arrays, sets and deques, those that a dict gets later, what getattr()
-reaches, and code of libraries. Places that the function itself assigns, such as a counter of
-traces, do not count.
+attributes of modules, classes and plain objects, elements of short dicts, lists and NumPy arrays,
+and the same in functions that it calls. Each call of a jitted function compares the values
+(bindings/captures.cpp) and compiles anew if one has changed; where another object stands on the way
+to a value, it searches again. Not seen: elements of other arrays, sets and deques, those that a
+dict gets later, what getattr() reaches, and code of libraries. Places that the function itself
+assigns, such as a counter of traces, do not count.
 """
 
 import dis
@@ -42,7 +42,8 @@ _KEYS = (str, int, float, bytes)  # of dicts: a look-up runs no code of a user
 _MOST = 64  # elements of a dict or list
 _MISSING = object()
 
-Place = tuple[Any, Any]  # (a dict, cell, class or list; a name, a key or an index)
+# (a dict, cell, class or list; a name, a key or an index), or (an array; None): its bytes.
+Place = tuple[Any, Any]
 Places = tuple[Place, ...]
 
 
@@ -68,8 +69,9 @@ class Fingerprint(NamedTuple):
         return self.text, tuple(map(id, self.objects))
 
     def is_current(self) -> bool:
-        """Says whether every captured value is still the object that it was."""
-        return all(_value_at(place) is value for place, value in self.values)
+        """Says whether every captured value is still the object, or the bytes, that it was."""
+        now = ((_value_at(place), value) for place, value in self.values)
+        return all(a is b or (type(a) is type(b) is bytes and a == b) for a, b in now)
 
 
 def fingerprint(function: types.FunctionType) -> Fingerprint:
@@ -97,6 +99,8 @@ def is_empty(cell: types.CellType) -> bool:
 def _value_at(place: Place) -> Any:
     """The value now, or _MISSING; runs no descriptor."""
     owner, name = place
+    if name is None:
+        return owner.tobytes()
     if isinstance(owner, dict):
         return owner.get(name, _MISSING)
     if isinstance(owner, list):
@@ -243,6 +247,8 @@ class _Search:
             self.links[id(owner), name] = owner, name
         elif not isinstance(value, types.ModuleType):  # an array, whose size may be read
             self.found[id(owner), name] = owner, name
+            if type(value).__module__ == "numpy" and getattr(value, "size", _MOST + 1) <= _MOST:
+                self.found[id(value), None] = value, None
 
     def _object(self, value: Any) -> bool:
         """Says whether it is an object whose attributes are searched."""

@@ -123,8 +123,8 @@ void wait_for(const S& signal, int32_t value, WaitCmp cmp, Here here) {
   const WaitText text(value, cmp);
   pto_wait_memory(
       [](const void* of) -> int32_t {
-        const auto& condition = *static_cast<const Condition*>(of);
-        return all_hold(condition.signal, condition.value, condition.cmp);
+        const auto& asked = *static_cast<const Condition*>(of);
+        return all_hold(asked.signal, asked.value, asked.cmp);
       },
       &condition, text.text, here.file, here.line);
 }
