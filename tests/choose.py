@@ -28,8 +28,9 @@ SUBJECTS = {
     "test_language*|test_program*|test_explain|test_health|"
     "test_differ*|test_long*|test_short*|test_empty*|test_packed*|test_no_copies|test_dlpack|"
     "test_buffer_protocol|test_fake_shapes|test_locks|test_bound_call|"
-    "test_annotations|test_axis*|test_casts|test_compiled*|test_compositions|test_control*|"
-    "test_data_sizes|test_dict_arguments|test_logic|"
+    "test_annotations|test_axis*|test_carried_state|test_casts|test_compiled*|"
+    "test_compositions|test_control*|test_data_sizes|test_dict_arguments|test_logic|"
+    "test_signed_zeros|test_sums_at*|"
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
     "test_tutorial|test_notebooks|test_types|test_pages|test_*_page|"
@@ -68,7 +69,14 @@ SUBJECTS = {
         "tasks",
         "bench",
     ),
-    "test_bench_command": ("bench", "isa", "launch", "operators", "ops", "adapters"),
+    "test_bench_command|test_command_line": (
+        "bench",
+        "isa",
+        "launch",
+        "operators",
+        "ops",
+        "adapters",
+    ),
     "test_studio*": ("language", "tasks", "studio"),
     "test_dev|test_changelog|test_site*|test_tidy|test_laws|test_choose|test_children": (),
 }
