@@ -10,8 +10,8 @@ namespace pto {
 namespace {
 
 using Answer = std::optional<Value>;
-using Axes =
-    std::vector<int64_t>;  // of a transpose: axis i of the result is axis axes[i] before it
+// Axis i of a transpose is axis axes[i] before it.
+using Axes = std::vector<int64_t>;
 
 // Returns the axes of a transpose after which another axis is the last; none for other nodes.
 Axes turning_axes(const Node& node) {
@@ -93,9 +93,8 @@ Answer move_reduction(GraphBuilder& b, const Node& node) {
   if (axes.empty()) return std::nullopt;
   Axes folded;
   for (const int64_t axis : node.attributes.axes) folded.push_back(axes[static_cast<size_t>(axis)]);
-  const bool is_ordered = node.op == Opcode::sum || node.op == Opcode::prod;
-  if (is_ordered && is_float(node.type.dtype) && !std::is_sorted(folded.begin(), folded.end()))
-    return std::nullopt;
+  if (is_float(node.type.dtype) && !std::is_sorted(folded.begin(), folded.end()))
+    return std::nullopt;  // sums round, and of zeros of either sign the first or last is largest
   std::sort(folded.begin(), folded.end());
   const Value x = b.node(node.operands[0]).operands[0];
   return b.transpose(b.reduce(node.op, x, folded), axes);

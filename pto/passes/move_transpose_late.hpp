@@ -11,7 +11,7 @@
 //   transposes meet, where they undo each other or become one copy.
 // Cost: a walk of the graph for each level of nesting.
 //
-// A sum stays where its terms would come in another order.
+// A reduction of floats stays where its terms would come in another order.
 //
 // Thread safety: pure function.
 #pragma once

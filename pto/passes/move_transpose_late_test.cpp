@@ -56,11 +56,14 @@ TEST(MoveTransposeLate, sums_terms_in_their_order) {
                     small = "f32[s0, 8, 1, 1]";
   EXPECT_EQ(late("  %2 = sum(%0)" + of, small), "sum transpose ");
   EXPECT_EQ(
-      late("  %2 = amax(%0) {axes=[1, 2]} : f32[s0, 1, 1, s2]\n  return %2", "f32[s0, 1, 1, s2]"),
+      late("  %2 = amax(%0) {axes=[1]} : f32[s0, 1, s1, s2]\n  return %2", "f32[s0, 1, s1, s2]"),
       "amax transpose ");
   EXPECT_EQ(
       late("  %2 = sum(%0) {axes=[1, 2]} : f32[s0, 1, 1, s2]\n  return %2", "f32[s0, 1, 1, s2]"),
       "transpose sum ");  // the channels would come last
+  EXPECT_EQ(
+      late("  %2 = amax(%0) {axes=[1, 2]} : f32[s0, 1, 1, s2]\n  return %2", "f32[s0, 1, 1, s2]"),
+      "transpose amax ");  // so would zeros of the other sign
 }
 
 TEST(MoveTransposeLate, repeats_what_is_repeated_in_the_other_order) {
