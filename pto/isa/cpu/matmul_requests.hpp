@@ -28,6 +28,7 @@ class Lines {
     const int64_t lines = (runs_.bytes + kLineBytes - 1) / kLineBytes + 1;
     ask(ahead * ((runs->bytes + kLineBytes - 1) / kLineBytes + 1));
     are_short_ = !runs_.places && lines <= kShortLines;
+    if (are_short_) at_ = pto_run_at(&runs_, at_run_);
     const int64_t all = are_short_ ? left_ : left_ * lines - runs_.begin / kLineBytes;
     turn_ = turns > 0 ? (all + turns - 1) / turns : 0;
   }

@@ -3,6 +3,7 @@
 // pool.
 #include "pto/abi/program.h"
 #include "pto/isa/cpu/element_types.hpp"
+#include "pto/isa/cpu/host_memory.hpp"
 #include "pto/isa/cpu/matrix_cut.hpp"
 #include "pto/isa/cpu/packed_right.hpp"
 
@@ -27,24 +28,6 @@ To converted(From x) {
   else
     return static_cast<To>(x);
 }
-
-// Elements of a matrix of T, row-major, that the loops read or write in place of others.
-template <class T>
-class Elements {
- public:
-  explicit Elements(int64_t count)
-      : bytes_(count > 0 ? count * int64_t(sizeof(T)) : 1),
-        data_(static_cast<T*>(pto_malloc(static_cast<size_t>(bytes_)))) {}
-  Elements(const Elements&) = delete;
-  Elements& operator=(const Elements&) = delete;
-  ~Elements() { pto_free(data_); }
-  T* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  const int64_t bytes_;
-  T* const data_;
-};
 
 class Batches {
  public:
@@ -163,7 +146,7 @@ class Batches {
       job.is_asked = is_asked_;
     if (pages_) job.b_pages = pages_;
     if (pages_ && !is_read) pto_copy_pages(pages_);
-    const Elements<Wide> left(is_read ? 0 : part.rows * depth_),
+    const HostMemory<Wide> left(is_read ? 0 : part.rows * depth_),
         right(is_read ? 0 : depth_ * part.cols);
     if (!left.data()) return pto_fail_memory(services_, where_, left.bytes());
     if (!right.data()) return pto_fail_memory(services_, where_, right.bytes());
@@ -206,7 +189,7 @@ class Batches {
                     int sums) const {
     const int height = least(part.rows, 1024), across = static_cast<int>(kPiece / height) & -32,
               width = least(part.cols, across), packed_first = job.packed_first;
-    const Elements<Sum> memory(int64_t(height) * width);
+    const HostMemory<Sum> memory(int64_t(height) * width);
     if (!memory.data()) return pto_fail_memory(services_, where_, memory.bytes());
     const pto_matmul_matrix a = job.a, b = job.b;
     const auto moved = [](pto_matmul_matrix m, int64_t bytes, int64_t row, int64_t col) {

@@ -7,6 +7,7 @@
 // that it may reach, or, where these are too many, groups the parts of one position first.
 #include "pto/abi/program.h"
 #include "pto/isa/cpu/engine.hpp"
+#include "pto/isa/cpu/host_memory.hpp"
 #include "pto/isa/cpu/wide_totals.hpp"
 
 namespace pto {
@@ -27,27 +28,6 @@ struct Loop {
   int64_t size, part, out, index;
 };
 
-// Memory of one thread, from pto_malloc.
-class Memory {
- public:
-  Memory() = default;
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  ~Memory() { pto_free(data_); }
-
-  void* take(int64_t bytes) {
-    if (bytes <= bytes_) return data_;
-    pto_free(data_);
-    data_ = pto_malloc(static_cast<size_t>(bytes));
-    bytes_ = data_ == nullptr ? 0 : bytes;
-    return data_;
-  }
-
- private:
-  void* data_ = nullptr;
-  int64_t bytes_ = 0;
-};
-
 // The parts of a line that are not left out, in the order of their positions; those of one position
 // keep their order.
 class Groups {
@@ -56,19 +36,21 @@ class Groups {
     int64_t position, place;
   };
 
-  // Returns false without memory. `size`: of the axis that positions point into.
-  bool sort(const int64_t* at, int64_t step, int64_t count, int64_t size) {
-    if (at == at_) return true;
+  // `most`: parts of a line.
+  explicit Groups(int64_t most) : memory_(2 * most), most_(most) {}
+
+  bool has_memory() const { return memory_.data() != nullptr; }
+
+  // `size`: of the axis that positions point into.
+  void sort(const int64_t* at, int64_t step, int64_t size) {
+    if (at == at_) return;
     constexpr int kBits = 8, kDigits = 1 << kBits;
-    auto* from = static_cast<Entry*>(
-        memory_.take(count * 2 * int64_t(sizeof(Entry)) + kDigits * int64_t(sizeof(int64_t))));
-    if (from == nullptr) return false;
-    Entry* to = from + count;
-    auto* const next = reinterpret_cast<int64_t*>(to + count);
+    Entry *from = memory_.data(), *to = from + most_;
+    int64_t next[kDigits];
     bool is_sorted = true;
     int64_t last = 0;
     count_ = 0;
-    for (int64_t k = 0; k < count; ++k) {
+    for (int64_t k = 0; k < most_; ++k) {
       const int64_t position = at[k * step];
       from[count_] = {position, k};
       count_ += position >= 0;
@@ -91,14 +73,14 @@ class Groups {
     }
     entries_ = from;
     at_ = at;
-    return true;
   }
 
   int64_t count() const { return count_; }
   const Entry& operator[](int64_t i) const { return entries_[i]; }
 
  private:
-  Memory memory_;
+  const HostMemory<Entry> memory_;
+  const int64_t most_;
   const Entry* entries_ = nullptr;
   const int64_t* at_ = nullptr;  // the positions that are sorted
   int64_t count_ = 0;
@@ -177,8 +159,9 @@ class Sums {
 
   template <class T>
   int32_t add_pieces(T* to, int64_t first, int64_t last) const {
-    Memory memory;
-    Groups groups;
+    Groups groups(way_ == kByGroups ? along_.size : 0);
+    const HostMemory<Total<T>> totals(way_ == kByTotals ? size_ * width_ : 0);
+    if (!groups.has_memory() || !totals.data()) return 1;
     for (int64_t item = first; item < last; ++item) {
       const int64_t start = item % pieces_ * width_, width = smaller(width_, beside_.size - start);
       int64_t part = start * beside_.part, out = start * beside_.out, index = start * beside_.index;
@@ -194,13 +177,10 @@ class Sums {
       if (way_ == kInPlace) {
         if constexpr (kSame<T, Total<T>>) add(to + out, along_.out, beside_.out, from, at, width);
       } else if (way_ == kByGroups) {
-        if (!groups.sort(at, along_.index, along_.size, size_)) return 1;
+        groups.sort(at, along_.index, size_);
         if constexpr (!kSame<T, Total<T>>) add_groups(to + out, from, groups, width);
       } else {
-        auto* const totals =
-            static_cast<Total<T>*>(memory.take(size_ * width * int64_t(sizeof(Total<T>))));
-        if (totals == nullptr) return 1;
-        add_to_totals(to + out, from, at, width, totals);
+        add_to_totals(to + out, from, at, width, totals.data());
       }
     }
     return 0;
