@@ -14,7 +14,7 @@ namespace {
 // The floats at the end of packed weights: rows and columns, then a byte for each part of columns
 // that is packed at once. See linear.py.
 int64_t trailer_floats(int64_t cols) {
-  return quotient_up(2 * int64_t{sizeof(int64_t)} + quotient_up(cols, kNarrowest), 8) * 2;
+  return quotient_up(2 * int64_t{sizeof(int64_t)} + quotient_up(cols, kPartCols), 8) * 2;
 }
 static_assert(kStripCols <= PTO_MATMUL_PACKED_COLS);
 
@@ -35,7 +35,7 @@ class Trailer {
       at_ = reinterpret_cast<char*>(static_cast<float*>(packed.data) + floats_);
   }
 
-  int64_t parts() const { return quotient_up(cols_, kNarrowest); }
+  int64_t parts() const { return quotient_up(cols_, kPartCols); }
   bool has_sizes() const {
     const int64_t sizes[] = {depth_, cols_};
     return at_ && std::memcmp(at_, sizes, sizeof sizes) == 0;
@@ -94,9 +94,9 @@ int32_t pack(const KernelArguments& in, const pto_tensor& b, bool swaps, const p
   auto [part, last] = in.items(trailer.parts());
   if (last == trailer.parts()) trailer.write_sizes();
   for (; part < last; ++part) {
-    const int64_t col = part * kNarrowest;
+    const int64_t col = part * kPartCols;
     pto_matmul_job job =
-        job_of_packed<Element>(depth, std::min(cols - col, kNarrowest), pto_matmul_precision());
+        job_of_packed<Element>(depth, std::min(cols - col, kPartCols), pto_matmul_precision());
     if (!trailer.has_room(job))
       return in.fail("linear: the result has no room for a packed matrix");
     trailer.write(part, pto_matmul_layout(&job));
@@ -141,7 +141,7 @@ struct Weight {
     return take(in.tensor("packed"_arg), depth);
   }
 
-  void give(pto_matmul_job& job, const Part& part) const {
+  void give(pto_matmul_job& job, const Rectangle& part) const {
     job.b = weight ? job_matrix(
                          static_cast<const Element*>(weight->data) + part.col * weight->strides[0],
                          weight->strides[1], weight->strides[0])

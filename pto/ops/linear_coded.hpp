@@ -24,7 +24,7 @@ struct Coded {
   pto_matmul_matrix factor = {}, zero = {};
 
   bool is_packed() const { return false; }  // a part widens its columns, packed or not
-  void give(pto_matmul_job& job, const Part& part) const {
+  void give(pto_matmul_job& job, const Rectangle& part) const {
     const int64_t first = part.col * (type == PTO_MATMUL_I8 ? depth : depth / 2);
     job.b = pto_matmul_plain(weight ? weight + first : nullptr, type, 1, depth);
     job.packed = packed;

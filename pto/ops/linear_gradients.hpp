@@ -31,7 +31,7 @@ class DenseWeight {
       : cols(weight.sizes[0]), depth(weight.sizes[1]), weight_(weight) {}
   const int64_t cols, depth;
 
-  void give(pto_matmul_job& job, const Part& part) const {
+  void give(pto_matmul_job& job, const Rectangle& part) const {
     const auto* const from = data() + part.col * weight_.strides[0];
     job.b = job_matrix(from, weight_.strides[1], weight_.strides[0]);
   }
@@ -102,7 +102,7 @@ class Gradients {
 
   // Calls f with a part of d as a matrix, times the outputs' scales if `is_scaled`.
   template <class F>
-  void with_slopes(const Part& part, bool is_scaled, F f) const {
+  void with_slopes(const Rectangle& part, bool is_scaled, F f) const {
     const StridedMatrix<const Element> d = d_result(part.row, part.col);
     const bool is_linear = activation_ == Activation::None;
     if (is_linear && !(is_scaled && Weight::kIsScaled)) return f(d);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear parts: a product with a weight is cut into parts, and what follows it is applied to each
-// part of the result while the cache has it.
+// Linear parts: a product with a weight is cut over threads and then into pieces, and what follows
+// it is applied to each piece of the result while the cache has it.
 //
 //     const auto epilogue = epilogue_of<Epilogue<float>>(in, cols);   // bias, activation, residual
 //     return Product(in, x, cols, result, weight, epilogue).run();
@@ -11,61 +11,25 @@
 
 namespace {
 
-constexpr int64_t kStripCols = 768;         // of parts, and of weights of f32 that are packed
-constexpr int64_t kHeight = 96;             // rows of a part: those of a block of libpto
-constexpr int64_t kHighest = 10 * kHeight;  // of parts that are one
-constexpr int64_t kNarrowest = 96, kPartsWanted = 8;
+constexpr int64_t kStripCols = 768;    // of pieces, and of weights of f32 that are packed
+constexpr int64_t kHeight = 96;        // rows of a piece: those of a block of libpto
+constexpr int64_t kHighest = 10 * 96;  // of a piece whose weight is packed for it
+constexpr int64_t kPartCols = 96;      // of a weight, that are packed at once
 
-constexpr char kTooLargeAPart[] = "linear: a part of the result has more elements than it may have";
-
-// Cuts a result into parts, the least that a thread takes. Parts of a thread that lie beside each
-// other are one: with a packed weight, and where no part lies below another, those of the same
-// rows, so that they are packed once, else those of the same columns, since a weight is packed for
-// each part.
-class Parts {
- public:
-  Parts(int64_t rows, int64_t cols, bool is_packed) : rows_(rows), cols_(cols) {
-    down_ = quotient_up(rows, kHeight);
-    is_packed_ = is_packed || down_ == 1;
-    height_ = down_ > 0 && down_ < 4 ? quotient_up(rows, down_) : kHeight;
-    while (width_ > kNarrowest && count() < kPartsWanted) width_ /= 2;
+// Calls use(piece) for the pieces of a part of a result: of one strip of columns each, and as high
+// as what follows the product finds them in the cache; higher where the weight is packed for each.
+template <class Use>
+void for_pieces(const Rectangle& part, bool is_packed, Use use) {
+  const int64_t down = quotient_up(part.rows, kHeight);
+  const int64_t low = down < 4 ? quotient_up(part.rows, std::max<int64_t>(down, 1)) : kHeight;
+  const int64_t height = is_packed ? low : kHighest;
+  const int64_t end_col = part.col + part.cols, end_row = part.row + part.rows;
+  for (int64_t col = part.col, cols = 0; col < end_col; col += cols) {
+    cols = std::min(kStripCols - col % kStripCols, end_col - col);
+    for (int64_t row = part.row; row < end_row; row += height)
+      use(Rectangle{row, std::min(height, end_row - row), col, cols});
   }
-  int64_t count() const { return down_ * quotient_up(cols_, width_); }
-  // Elements of the largest part that is joined.
-  int64_t largest() const {
-    return is_packed_ ? std::min(rows_, height_) * std::min(cols_, kStripCols)
-                      : std::min(rows_, kHighest) * width_;
-  }
-
-  // Joins parts from this one on, below `last`; takes them off.
-  Part next(int64_t* item, int64_t last) const {
-    return is_packed_ ? row(item, last) : col(item, last);
-  }
-
- private:
-  Part row(int64_t* item, int64_t last) const {
-    const int64_t whole = cols_ / kStripCols, of_strip = down_ * (kStripCols / width_);
-    const int64_t strip = std::min(*item / of_strip, whole), first = strip * kStripCols;
-    const int64_t cols = std::min(kStripCols, cols_ - first), across = quotient_up(cols, width_);
-    const int64_t here = *item - strip * of_strip, place = here % across;
-    const int64_t some = std::min(last - *item, across - place);
-    *item += some;
-    return part(here / across * height_, height_, first + place * width_,
-                std::min(some * width_, cols - place * width_));
-  }
-  Part col(int64_t* item, int64_t last) const {
-    const int64_t place = *item % down_, at = *item / down_ * width_;
-    const int64_t some = std::min({last - *item, down_ - place, kHighest / kHeight});
-    *item += some;
-    return part(place * height_, some * height_, at, std::min(width_, cols_ - at));
-  }
-  Part part(int64_t row, int64_t rows, int64_t col, int64_t cols) const {
-    return {row, std::min(rows, rows_ - row), col, cols};
-  }
-
-  int64_t rows_, cols_, down_, height_, width_ = kStripCols;
-  bool is_packed_;
-};
+}
 
 // Computes x times a weight, of which `finish(part, sums, stride)` makes the result. The sums lie
 // in the result where that has their type. The weight has `Sum`, `is_packed()` and
@@ -81,27 +45,29 @@ class Product {
 
   int32_t run() const {
     if (std::max({x_.depth, x_.count, cols_}) > kSizeMax) return in_.fail(kTooLarge);
-    const Parts parts(x_.count, cols_, weight_.is_packed());
+    const MatrixCut cut(1, x_.count, cols_, in_.threads());
+    const bool is_packed = weight_.is_packed();
     Sum* sums = nullptr;
     if constexpr (!std::is_same_v<Sum, Result>) {
-      sums = static_cast<Sum*>(in_.scratch(static_cast<size_t>(parts.largest()) * sizeof(Sum)));
+      const int64_t rows = std::min(x_.count, is_packed ? kHeight : kHighest);
+      const auto most = static_cast<size_t>(rows * std::min(cols_, kStripCols));
+      sums = static_cast<Sum*>(in_.scratch(most * sizeof(Sum)));
       if (!sums) return in_.fail("linear: no memory for a part of the result");
     }
-    auto [item, last] = in_.items(parts.count());
-    while (item < last) {
-      const Part part = parts.next(&item, last);
-      if (part.rows * part.cols > parts.largest()) return in_.fail(kTooLargeAPart);
-      for (int64_t row = part.row; row < part.row + part.rows;) {
-        const int64_t count = x_.run(row, part.row + part.rows);
-        multiply({row, count, part.col, part.cols}, sums);
-        row += count;
-      }
-    }
+    auto [item, last] = in_.items(cut.count());
+    for (; item < last; ++item)
+      for_pieces(cut.part(item), is_packed, [&](const Rectangle& piece) {
+        const int64_t end = piece.row + piece.rows;
+        for (int64_t row = piece.row, rows = 0; row < end; row += rows) {
+          rows = x_.run(row, end);
+          multiply({row, rows, piece.col, piece.cols}, sums);
+        }
+      });
     return 0;
   }
 
  private:
-  void multiply(const Part& part, Sum* sums) const {
+  void multiply(const Rectangle& part, Sum* sums) const {
     int64_t stride = part.cols;
     if constexpr (std::is_same_v<Sum, Result>) {
       sums = result_ + part.row * cols_ + part.col;
@@ -145,14 +111,14 @@ class Epilogue {
   bool is_needed() const { return kIsScaled || bias || residual || activation != Activation::None; }
   bool has_bias_only() const { return !residual && activation == Activation::None; }
 
-  void operator()(const Part& part, Sums* sums, int64_t stride) const {
+  void operator()(const Rectangle& part, Sums* sums, int64_t stride) const {
     if (std::is_same_v<Sums, Element> && !is_needed()) return;
     for_activation(activation, [&](auto f) { finish(f, part, sums, stride); });
   }
 
  private:
   template <class F>
-  void finish(F f, const Part& part, const Sums* sums, int64_t stride) const {
+  void finish(F f, const Rectangle& part, const Sums* sums, int64_t stride) const {
     Element added[kStripCols], rest[kStripCols];
     const Element* const b = bias ? row_of(*bias, 0, part, added) : nullptr;
     V row = {};
@@ -197,7 +163,7 @@ class Epilogue {
   }
 
   // The elements of a vector or matrix beside those of a part's row, dense, in `copy` if need be.
-  static const Element* row_of(const pto_tensor& tensor, int64_t row, const Part& part,
+  static const Element* row_of(const pto_tensor& tensor, int64_t row, const Rectangle& part,
                                Element* copy) {
     const int last = tensor.rank - 1;
     const int64_t step = tensor.strides[last];

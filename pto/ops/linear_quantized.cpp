@@ -29,12 +29,12 @@ bool is_packed_so(const Coded& weight, const pto_tensor& tensor) {
 
 int32_t pack(const KernelArguments& in, const Coded& weight, float* to) {
   const int64_t depth = weight.depth, cols = weight.cols, sizes[] = {depth, cols};
-  const int64_t parts = quotient_up(cols, kNarrowest);
+  const int64_t parts = quotient_up(cols, kPartCols);
   if (std::max(depth, cols) > kSizeMax) return in.fail(kTooLarge);
   auto [part, last] = in.items(parts);
   if (last == parts) std::memcpy(to + packed_floats(weight.type, depth, cols), sizes, sizeof sizes);
   for (; part < last; ++part) {
-    const int64_t col = part * kNarrowest, count = std::min(cols - col, kNarrowest);
+    const int64_t col = part * kPartCols, count = std::min(cols - col, kPartCols);
     pto_matmul_job job = job_of(0, depth, count);
     weight.give(job, {0, 0, col, count});
     job.packed = to;

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "pto/isa/cpu/erf.hpp"
+#include "pto/isa/cpu/matrix_cut.hpp"
 #include "pto/operators/named_arguments.hpp"
 #include "pto/ops/matrix.hpp"
 
@@ -24,11 +25,6 @@ constexpr char kTooLarge[] =
     "linear: a size is above 2147483647\nsizes of one product have 32 bits\nsplit the tensors";
 
 constexpr int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Rows and columns of the result.
-struct Part {
-  int64_t row, rows, col, cols;
-};
 
 pto_matmul_job job_of(int64_t rows, int64_t depth, int64_t cols) {
   pto_matmul_job job = {};
