@@ -291,3 +291,10 @@ def test_a_call_that_was_planned_is_checked_for_memory_it_shares():
     for _ in range(3):
         pto.aten.add.out(a, a, out=out)
     refused(lambda: pto.aten.add.out(a, a, out=memory[2:6]), ValueError, "shares a part")
+
+
+@pytest.mark.parametrize("name", ("scatter", "scatter_add", "index_add"))
+def test_a_write_names_the_position_that_is_not_there(name):
+    index = np.array([-5]) if name == "index_add" else np.array([[-5, 0, 0, 0]])
+    call = getattr(pto.aten, name)
+    refused(lambda: call(x, 0, index, x[:1], slot=0), IndexError, "position -5 along axis 0")

@@ -288,3 +288,20 @@ def test_weights_that_nothing_packs_are_told(monkeypatch):
     with pytest.warns(RuntimeWarning, match="no weight is packed.*adapters build torch"):
         run(ids)
     assert "no weight is packed" in str(pto.torch.explain(run, ids))
+
+
+@pytest.mark.parametrize(
+    "function",
+    (lambda x: (x * 2).softmax(-1), lambda x: torch.complex(x, x).conj().imag.exp() + x),
+    ids=("of an input", "on the way"),
+)
+def test_a_program_puts_on_a_sign_that_waits(function):
+    for x in (torch._neg_view(torch.randn(3, 4)), torch.randn(3, 4, 2)[..., 0]):
+        assert_same(compiled(function)(x), function(x))
+
+
+def test_a_derivative_in_forward_mode_is_never_lost():
+    run, x = compiled(lambda x: (x * 2).softmax(-1)), torch.randn(3, 4)
+    run(x)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(pto.Error, match="forward mode"):
+        run(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))

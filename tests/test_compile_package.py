@@ -308,3 +308,14 @@ def test_only_texts_of_graphs_become_functions(line):
     check(f"{head}    v1 = k0(v0, [1, 2.0], int(s0 + 1)); del v0\n    return [v1]\n", {"k0": 0})
     with pytest.raises((ValueError, SyntaxError)):
         check(f"{head}    {line}\n    return [v0]\n", {"k0": 0})
+
+
+class Twice(nn.Module):
+    def forward(self, x):
+        return (x * 2).softmax(-1)
+
+
+def test_a_package_puts_on_a_sign_that_waits(tmp_path):
+    pto.torch.package(export(Twice(), (torch.ones(3, 4),)), path := tmp_path / "twice.pto")
+    x = torch._neg_view(torch.randn(3, 4))
+    assert_same(pto.load(path)(x), Twice()(x))

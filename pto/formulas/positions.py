@@ -180,7 +180,12 @@ def _from_front(index: Tensor, n: Any) -> Tensor:
     """
     index = tile.cast(index, tile.i64)
     front = tile.where(index < 0, index + n, index)
-    return tile.where(front < 0, tile.minimum(index, -2), front)
+    return tile.where(front < 0, each_there(index), front)
+
+
+def each_there(index: Tensor) -> Tensor:
+    """Positions of a write that must all exist: -1, which it would leave out, becomes -2."""
+    return tile.where(index == -1, -2, index)
 
 
 def _positions(x: Tensor, indices: Indices) -> tuple[list[int], Tensor]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from pto import _core
 from pto.config import config
+from pto.errors import InvalidValue
 from pto.language import arguments
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
@@ -112,10 +113,24 @@ class GroupProgram(_core.Callable):
         return (), ()
 
     def call_in_library(self, *tensors: Any) -> Any:
-        """A call on tensors that require a gradient where gradients are on: as plain ones."""
-        if not any(tensor.requires_grad for tensor in tensors):
-            arguments.refuse(self.graph.name, "an argument", tensors[0], "for library", "")
-        return self(*(tensor.detach() for tensor in tensors))
+        """Makes a call on tensors of PyTorch that do not simply lie in memory."""
+        return self(*as_they_lie(self.graph.name, tensors))
+
+
+def as_they_lie(name: str, tensors: Sequence[Any]) -> list[Any]:
+    """Tensors of PyTorch as plain ones: without gradients, and negated where a sign waits for it.
+
+    Raises InvalidValue where one is more than its values, or where all are plain already.
+    """
+    plain = [(x.detach() if x.requires_grad else x).resolve_neg() for x in tensors]
+    is_same = all(a is b for a, b in zip(plain, tensors, strict=True))
+    if is_same or any(map(arguments.has_tangent, tensors)):
+        raise InvalidValue(
+            f"{name}: an argument has a derivative in forward mode, or no memory on the CPU",
+            "a compiled graph computes values, of tensors that lie in the CPU's memory",
+            "call the model that is not compiled there, or pass plain tensors",
+        )
+    return plain
 
 
 _programs: weakref.WeakValueDictionary[tuple, GroupProgram] = weakref.WeakValueDictionary()

@@ -67,8 +67,10 @@ class PackagedStep(_core.Callable):
         return (), ()
 
     def call_in_library(self, *tensors: Any) -> Any:
-        """A call on tensors that require a gradient: as plain ones."""
-        return self(*(tensor.detach() for tensor in tensors))
+        """Makes a call on tensors that do not simply lie in memory."""
+        from pto.graphs.program import as_they_lie  # which packages seldom need
+
+        return self(*as_they_lie(self.about["name"], tensors))
 
 
 class PackagedModel:

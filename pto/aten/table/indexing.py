@@ -9,6 +9,7 @@ from pto import language as tile
 from pto import ops
 from pto.aten.records import library
 from pto.aten.rows import EVERY, FLOATS, NUMBERS, row
+from pto.formulas.positions import each_there
 
 _EXACT: dict[str, Any] = {"ulp": 0, "in_place": False}
 _INDEX = {"index": ("int64",)}
@@ -97,30 +98,25 @@ def _scatter_sample(tensor, rows, columns):
 _PUT: dict[str, Any] = {"others": _INDEX, "unless": _unless_beside, "sample": _scatter_sample}
 
 
-def _there(index):
-    """An index of which a negative position is refused; a write would leave out -1."""
-    return tile.where(index < 0, -2, index)
-
-
 def _beside(src, index):
     return tile.view(src, list(index.shape), [0] * index.ndim)
 
 
 @row("scatter_add", types=NUMBERS, is_sum=True, ulp=8, **_PUT)
 def scatter_add(self, dim, index, src):
-    return tile.scatter_add(self, dim, _there(index), _beside(src, index))
+    return tile.scatter_add(self, dim, each_there(index), _beside(src, index))
 
 
 @row("scatter.src", types=NUMBERS, ulp=0, **_PUT)
 def scatter(self, dim, index, src):
-    return tile.scatter(self, dim, _there(index), _beside(src, index))
+    return tile.scatter(self, dim, each_there(index), _beside(src, index))
 
 
 @row("scatter.value", types=NUMBERS, ulp=0, others=_INDEX, unless=_unless_beside,
      sample=lambda t, m, n: {"self": t(m, n), "dim": -1, "value": 2,
                              "index": t(m, n // 2, dtype="int64", high=n)})  # fmt: skip
 def scatter_value(self, dim, index, value):
-    return tile.scatter(self, dim, _there(index), value)
+    return tile.scatter(self, dim, each_there(index), value)
 
 
 def _unless_rows(values):
@@ -137,7 +133,7 @@ def _unless_rows(values):
      sample=lambda t, m, n: {"self": t(m, n), "dim": 0, "source": t(m, n),
                              "index": t(m, dtype="int64", high=m)})  # fmt: skip
 def index_add(self, dim, index, source, alpha=1):
-    return tile.index_add(self, dim, _there(index), source, alpha)
+    return tile.index_add(self, dim, each_there(index), source, alpha)
 
 
 def _unless_vector(values):

@@ -87,9 +87,7 @@ def index_put(
 @row(Kind.GATHER, "scatter.src", "scatter.value")
 def scatter(out: Out, x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
     only(x.ndim == index.ndim > 0, "a write among numbers")
-    # ATen refuses -1, which the language leaves out.
-    there = tile.where(index < 0, tile.minimum(index, -2), index)
-    return tile.scatter(x, dim, there, src)
+    return tile.scatter(x, dim, positions.each_there(index), src)
 
 
 @row(Kind.GATHER, "scatter_add", "embedding_dense_backward")
