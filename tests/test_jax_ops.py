@@ -52,7 +52,7 @@ def test_an_operator_is_a_function_of_pto_jax_and_of_pto_ops():
 
 
 def test_a_name_that_no_operator_has_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute or operator 'gelou'"):
+    with pytest.raises(AttributeError, match="pto.jax has no gelou\n.*mean gelu"):
         pto.jax.gelou  # noqa: B018
 
 
@@ -111,6 +111,11 @@ def test_mistakes_are_errors_while_tracing():
         (lambda: pto.jax.softmax(x, dim="0"), InvalidType, "softmax: dim is '0'"),
         (lambda: pto.jax.add(x, None), InvalidType, "add: y is None"),
         (lambda: pto.jax.add(x, x.astype(complex)), InvalidType, "y has the dtype complex64"),
+        (
+            lambda: pto.jax.kinds_select(x, x.astype(jnp.int4)),
+            InvalidType,
+            r"it takes bool\n  fix: .* mask.astype\(jax.numpy.bool\)",
+        ),
         (lambda: pto.jax.add(x, [x]), InvalidType, "add: y is of type list"),
         (lambda: pto.jax.kinds_scaled(x, alpha=x), InvalidType, "alpha is float32\\[4\\]"),
         (lambda: pto.jax.jax_count(x), InvalidType, "a result is int64.*\n.*jax_enable_x64"),

@@ -45,6 +45,11 @@ class Record(Signature):
             for a, value in zip(self.arguments, values, strict=True)
         ]
 
+    def suggested(self, argument: Argument) -> str:
+        """An element type to convert a tensor argument to that has one which it does not take."""
+        allowed = self.types[argument.type]
+        return next(name for name in ("f32", "i32", *allowed) if name in allowed)
+
     def shapes(self, tensors: list, attributes: list) -> _core.OperatorShapes:
         """The shapes of the outputs for tensors of these (dtype, rank), None or lists of them."""
         return _core.operator_shapes(self.index, tensors, attributes)

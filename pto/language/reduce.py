@@ -51,6 +51,11 @@ def _reduce(op: str, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     return Tensor(x.trace, value)
 
 
+def extreme(op: str, x: Tensor, dim: Axes, keepdim: bool) -> Tensor:
+    """amax or amin; over no elements the number of x's type that changes no other."""
+    return _reduce(op, x, _axes(op, x.ndim, dim, None), keepdim)
+
+
 def _reduction(op: str, total: bool) -> Callable[..., Tensor]:
     def function(
         x: Tensor, dim: Axes = None, keepdim: bool = False, *,

@@ -5,6 +5,7 @@ import gc
 import warnings
 import weakref
 
+import kinds_of_operators  # noqa: F401
 import numpy as np
 import pytest
 
@@ -35,6 +36,7 @@ def x(*shape, dtype=tf.float32):
         (lambda: pto_tf.gelu(tf.constant("a")), "x is string"),
         (lambda: pto_tf.gelu(tf.constant([1 + 2j])), "x is complex128"),
         (lambda: pto_tf.gelu(x(2, dtype=tf.int32)), "x is int32"),
+        (lambda: pto_tf.kinds_select(x(2), x(2)), r"takes bool\n  fix: .* tf.cast\(mask, tf.bool"),
         (lambda: pto_tf.gelu(tf.ragged.constant([[1.0], [2.0, 3.0]])), "x is ragged"),
         (lambda: pto_tf.gelu(tf.sparse.from_dense([[1.0, 0.0]])), "x is sparse"),
         (lambda: pto_tf.gelu(tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[])), "x is resource"),
@@ -56,6 +58,8 @@ def test_a_wrong_tensor_is_refused_in_tensorflows_way(call, message):
     [
         (lambda: pto_tf.softmax(x(2), 1.5), "dim is 1.5"),
         (lambda: pto_tf.softmax(x(2), True), "dim is True"),
+        (lambda: pto_tf.softmax(x(2), 2**63), "dim is 92233.*\n.*an integer of 64 bits"),
+        (lambda: pto_tf.attention(*[x(1, 2, 8)] * 3, window=[1]), "a list of 2 integers"),
         (lambda: pto_tf.gelu(x(2), approximate=3), "approximate is 3"),
         (lambda: pto_tf.layer_norm(x(2), x(2), x(2), eps="small"), "eps is 'small'"),
     ],
@@ -93,7 +97,7 @@ def test_an_error_leaves_no_tensor_behind():
 
 
 def test_unknown_operators_and_wrong_signatures_are_pythons_errors():
-    with pytest.raises(AttributeError, match="there is no operator 'nothing'"):
+    with pytest.raises(AttributeError, match="pto.tensorflow has no nothing\n"):
         pto_tf.nothing(x(2))
     for call in (lambda: pto_tf.add(x(2)), lambda: pto_tf.add(x(2), x(2), z=1)):
         with pytest.raises(TypeError, match="add\\(\\)"):

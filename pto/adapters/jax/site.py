@@ -32,8 +32,9 @@ OPERAND = object()  # stands for an attribute that is an operand
 _STATIC = (bool, int, float, str)  # attributes that the call site holds
 
 
-def _checked(record: Record, name: str, value: Any) -> Any:
+def _checked(record: Record, argument: Argument, value: Any) -> Any:
     """The value, if it can be a tensor argument; else raises InvalidType."""
+    name = argument.name
     dtype = getattr(value, "dtype", None)
     if dtype is None or not hasattr(value, "shape"):
         raise InvalidType(
@@ -42,10 +43,11 @@ def _checked(record: Record, name: str, value: Any) -> Any:
             "pass an array, jax.numpy.asarray(value) for a number",
         )
     if str(dtype) not in DTYPE_NAMES:
+        allowed = record.types[argument.type]
         raise InvalidType(
             f"{record.name}: {name} has the dtype {dtype}",
-            f"kernels exist for {', '.join(DTYPE_NAMES)}",
-            f"convert it first: {name}.astype(jax.numpy.float32)",
+            f"it takes {', '.join(k for k, ours in DTYPE_NAMES.items() if ours in allowed)}",
+            f"convert it first: {name}.astype(jax.numpy.{DTYPES[record.suggested(argument)]})",
         )
     return value
 
@@ -91,7 +93,7 @@ class Site:
         for argument, value in zip(record.arguments, values, strict=True):
             if argument.is_tensor:
                 found = value if argument.kind == "Tensor[]" else [value]
-                given = [_checked(record, argument.name, v) for v in found or [] if v is not None]
+                given = [_checked(record, argument, v) for v in found or [] if v is not None]
                 counts.append(len(given))
                 tensors += given
             elif argument.kind == "float" and isinstance(value, jax.Array):

@@ -13,7 +13,7 @@ from pto import language as tile
 from pto.adapters.onnxruntime.graph import OnnxNode
 from pto.formulas import NotExpressible, activations, norms, numbers
 from pto.language.elementwise import binary
-from pto.language.reduce import centred
+from pto.language.reduce import centred, extreme
 from pto.language.shape import same_size
 from pto.language.tensor import Tensor
 from pto.language.types import cast
@@ -52,13 +52,6 @@ def power(node: OnnxNode, a: Tensor, b: Tensor) -> Tensor:
     if b.dtype.is_float:
         return cast(tile.trunc(tile.pow(cast(a, tile.f64), cast(b, tile.f64))), a.dtype)
     return tile.pow(a, cast(b, a.dtype))
-
-
-def sign(node: OnnxNode, x: Tensor) -> Tensor:
-    return tile.where(x > 0, x * 0 + 1, tile.where(x < 0, x * 0 - 1, x)) if x.dtype.is_float else (
-        cast(x > 0, x.dtype) if x.dtype.kind == "unsigned"
-        else cast(x > 0, x.dtype) - cast(x < 0, x.dtype)
-    )  # fmt: skip
 
 
 def clip(
@@ -105,7 +98,7 @@ def p_relu(node: OnnxNode, x: Tensor, slope: Tensor) -> Tensor:
 
 
 def thresholded_relu(node: OnnxNode, x: Tensor) -> Tensor:
-    return tile.where(x > node.get("alpha", 1.0), x, x * 0)
+    return tile.where(x > node.get("alpha", 1.0), x, 0)
 
 
 def shrink(node: OnnxNode, x: Tensor) -> Tensor:
@@ -223,6 +216,17 @@ def over(function: Callable, before: Callable | None = None, after: Callable | N
         kind = x.dtype
         x = x if axes == () else cast(function(x, axes, keep), kind)
         return x if after is None else after(x)
+
+    return reduce
+
+
+def extreme_of(op: str) -> Callable:
+    """amax or amin; over no elements, of numbers, the end of their type."""
+    checked = over(getattr(tile, op))
+
+    def reduce(x: Tensor, axes: tuple[int, ...] | None, keep: bool) -> Tensor:
+        is_number = axes != () and x.dtype is not tile.boolean
+        return extreme(op, x, axes, keep) if is_number else checked(x, axes, keep)
 
     return reduce
 

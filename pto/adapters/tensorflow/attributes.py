@@ -15,8 +15,7 @@ from pto.adapters.record import Argument
 DTYPES = {row.name: tf.as_dtype(row.numpy) for row in _core.dtypes()}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _EMPTY = {"float": "0", "bool": False, "str": "", "int[]": []}  # of an attribute that is None
-_WANTED = {"float": "a real number", "bool": "True or False", "str": "a string",
-           "int[]": "a list of integers"}  # fmt: skip
+_WANTED = {"float": "a real number", "bool": "True or False", "str": "a string"}
 
 
 def real(value: Any) -> str:
@@ -39,7 +38,10 @@ def text(value: Any) -> str:
 def integer(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
-    return operator.index(value)
+    found = operator.index(value)
+    if not -(2**63) <= found < 2**63:
+        raise ValueError
+    return found
 
 
 def integers(size: int) -> Callable[[Any], list[int]]:
@@ -65,6 +67,12 @@ def encoder(argument: Argument) -> Callable[[Any], Any]:
     return integers(argument.list_size) if argument.kind == "int[]" else _ENCODE[argument.kind]
 
 
+def _wanted(argument: Argument) -> str:
+    if argument.kind != "int[]":
+        return _WANTED.get(argument.kind, "an integer of 64 bits")
+    return f"a list of {f'{argument.list_size} ' if argument.list_size else ''}integers of 64 bits"
+
+
 def encode(name: str, argument: Argument, value: Any) -> Any:
     """The value of an attribute as TensorFlow takes it; None becomes a value that nobody reads."""
     if value is None and argument.optional:
@@ -74,7 +82,7 @@ def encode(name: str, argument: Argument, value: Any) -> Any:
     except (TypeError, ValueError):
         raise TypeError(  # plain: AutoGraph keeps only built-in types
             f"{name}: {argument.name} is {value!r:.60}\n"
-            f"  why: the graph stores {_WANTED.get(argument.kind, 'an integer')} as this argument\n"
+            f"  why: the graph stores {_wanted(argument)} as this argument\n"
             "  fix: pass a Python value of this kind, not a tensor"
         ) from None
 

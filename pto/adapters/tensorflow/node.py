@@ -121,10 +121,11 @@ class TensorFlowNode:
     def _check_dtype(self, argument: Argument, dtype: tf.DType, first: tf.DType) -> None:
         allowed = self.record.types[argument.type]
         if DTYPE_NAMES.get(dtype) not in allowed:
+            kind = self.record.suggested(argument)
             raise refuse(
                 f"{self.record.name}: tensor {argument.name} is {dtype.name}",
                 f"it takes {', '.join(DTYPES[n].name for n in DTYPES if n in allowed)}",
-                f"convert it first: tf.cast({argument.name}, tf.float32)",
+                f"convert it first: tf.cast({argument.name}, tf.{DTYPES[kind].name})",
             )
         if dtype != first:
             raise refuse(
