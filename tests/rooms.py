@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 890,
-    "adapters": 18340,
+    "adapters": 18360,
     "aten": 3550,
     "base": 1590,
     "bench": 1224,
@@ -55,8 +55,8 @@ BUDGETS = {
     "formulas": 585,
     "graphs": 190,
     "ir": 5330,
-    "isa": 20790,
-    "language": 12520,
+    "isa": 21150,  # functions of doubles on vectors took 300
+    "language": 12600,
     "launch": 6750,
     "models": 2500,
     "operators": 3330,

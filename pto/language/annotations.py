@@ -15,6 +15,7 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
+from pto.language.closures import closure_of
 from pto.language.dtypes import DType
 from pto.language.location import describe, fail
 
@@ -153,9 +154,8 @@ def annotations_of(function: types.FunctionType) -> dict[str, TensorType]:
 
 def _evaluated(function: types.FunctionType, text: str) -> Any:
     """The value of an annotation that is a text; None where its names are not known here."""
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    known = {name: cell.cell_contents for name, cell in closure_of(function).items()}
     try:
-        known = {name: cell.cell_contents for name, cell in cells.items()}
         return eval(text, function.__globals__, known)  # noqa: S307 the user's own text
     except (NameError, AttributeError, ValueError, SyntaxError, TypeError):
         return None

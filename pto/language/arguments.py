@@ -189,13 +189,18 @@ def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
     """Raises an error that says what Python says of these arguments."""
     import inspect
 
-    signature, what = inspect.signature(jit), "takes other arguments"
+    function = getattr(jit, "__wrapped__", jit)
+    signature = inspect.signature(function, follow_wrapped=False)
+    what = "takes other arguments"
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
         what = str(error)
+    fix = "call it as the signature says"
+    if [*signature.parameters][:1] == ["self"]:
+        fix += "; a tool takes the object first: Layer.f.explain(layer, x)"
     raise InvalidType(f"{jit.__name__}() {what}", f"the signature is {jit.__name__}{signature}",
-                      "call it as the signature says", user_line())  # fmt: skip
+                      fix, user_line())  # fmt: skip
 
 
 def _about(value: Any) -> str:

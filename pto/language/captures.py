@@ -3,9 +3,9 @@
 
     EPSILON = 1e-5
     def scale(x): return x * EPSILON
-    captured(scale)     # (((globals, "EPSILON"),), ())
+    captured(scale, ())     # (((globals, "EPSILON"),), ())
 
-    found = fingerprint(scale)
+    found = fingerprint(scale, ())
     found.text          # the same in every process with the same source and values
     found.is_current()  # False once a captured value is another one
 
@@ -23,10 +23,11 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pto import _core
+from pto.language.closures import closure_of, is_empty
 from pto.language.dtypes import DType
 from pto.language.types import number
 
@@ -47,10 +48,10 @@ Place = tuple[Any, Any]
 Places = tuple[Place, ...]
 
 
-def captured(function: types.FunctionType) -> tuple[Places, Places]:
+def captured(function: types.FunctionType, classes: Iterable[type]) -> tuple[Places, Places]:
     """The places of numbers, texts, functions and arrays that a call of `function` may read; and
-    those of the objects on the way to them."""
-    search = _Search(function)
+    those of the objects on the way to them. `classes` are those of the objects of a method."""
+    search = _Search(function, classes)
     return search.places(search.found), search.places(search.links)
 
 
@@ -74,9 +75,9 @@ class Fingerprint(NamedTuple):
         return all(a is b or (type(a) is type(b) is bytes and a == b) for a, b in now)
 
 
-def fingerprint(function: types.FunctionType) -> Fingerprint:
-    """The fingerprint of a Python function."""
-    search = _Search(function)
+def fingerprint(function: types.FunctionType, classes: Iterable[type]) -> Fingerprint:
+    """The fingerprint of a Python function, of a method for objects of these classes."""
+    search = _Search(function, classes)
     print_ = _Print(list(search.functions))
     for one in search.functions.values():
         print_.function(one)
@@ -89,11 +90,6 @@ def fingerprint(function: types.FunctionType) -> Fingerprint:
     for _, value in links:
         print_.value(value)
     return Fingerprint("\n".join(print_.texts), tuple(print_.objects), (*values, *links))
-
-
-def is_empty(cell: types.CellType) -> bool:
-    """Says whether a cell of a closure has no contents yet."""
-    return cell == types.CellType()
 
 
 def _value_at(place: Place) -> Any:
@@ -187,7 +183,7 @@ def function_of(value: Any) -> Any:
 class _Search:
     """Walks through functions and the objects that they name, until nothing new is found."""
 
-    def __init__(self, function: types.FunctionType):
+    def __init__(self, function: types.FunctionType, classes: Iterable[type]):
         self.found: dict[tuple[int, Any], Place] = {}
         self.links: dict[tuple[int, Any], Place] = {}  # of objects, or of nothing yet
         self.attributes: set[tuple[int, Any]] = set()  # of both
@@ -198,6 +194,8 @@ class _Search:
         self.assigned: set[str] = set()  # attributes
         self.assigns_elements = False
         self._function(function)
+        for one in classes:
+            self._object(one)
         size = None
         while size != (size := (len(self.functions), len(self.objects), len(self.names))):
             for value in [*self.objects.values()]:
@@ -227,9 +225,8 @@ class _Search:
         for name in read:
             if name in function.__globals__ and name not in assigned:
                 self._value(function.__globals__, name, function.__globals__[name])
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        for name, cell in cells:
-            if name not in assigned and not is_empty(cell):
+        for name, cell in closure_of(function).items():
+            if name not in assigned:
                 self._value(cell, name, cell.cell_contents)
 
     def _value(self, owner: object, name: Any, value: Any) -> None:

@@ -11,7 +11,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from pto.language.captures import is_empty, of_library
+from pto.language.captures import of_library
+from pto.language.closures import closure_of
 from pto.language.control import loop
 
 
@@ -40,9 +41,8 @@ def with_called(function: types.FunctionType) -> list[types.FunctionType]:
 def named(function: types.FunctionType) -> Iterator[Any]:
     """The values that the code of a function names, by themselves or in a module."""
     code = function.__code__
-    cells = function.__closure__ or ()
     found = [function.__globals__.get(name) for name in code.co_names]
-    found += [cell.cell_contents for cell in cells if not is_empty(cell)]
+    found += [cell.cell_contents for cell in closure_of(function).values()]
     for value in found:
         yield value
         if isinstance(value, types.ModuleType):

@@ -21,6 +21,7 @@ from pto.errors import InvalidType
 from pto.language.explanation import Explanation
 from pto.language.location import describe, user_line
 from pto.language.plan import Step, name_of
+from pto.language.tools import unbound
 
 SMALL_BYTES = 64 << 10  # a kernel that moves less runs on one thread, and its call counts
 _MANY_EQUAL = 3  # kernels, from which on they look unrolled
@@ -100,6 +101,7 @@ def health(function: Any, /, *args: Any, **kwargs: Any) -> Health:
 
         print(pto.health(double, x).operations)
     """
+    function, args = unbound(function, args)
     explain = getattr(function, "explain", None)
     if explain is None:
         raise InvalidType(

@@ -156,7 +156,7 @@ class Jit(Tools, TypedCall[Parameters], _core.Callable):
     def captured(self) -> tuple[Places, Places]:
         """The places, beside its parameters, whose values are constants of the kernels; and those
         of the objects on the way to them."""
-        return captured(self.__wrapped__)
+        return captured(self.__wrapped__, tuple(self.reads))
 
     def is_object(self, place: int, value: Any) -> bool:
         """Says whether a value of a parameter is the object of a method."""

@@ -119,7 +119,8 @@ def _version(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> tuple[Version, 
     key = (tuple(given.tensors), tuple(given.numbers), *given.constants)
     group = jit.groups.get(key)
     if group is None or not group.fingerprint.is_current():
-        group = jit.groups[key] = Group(fingerprint(jit.__wrapped__))
+        classes = [type(one) for one in given.values[:1] if jit.is_object(0, one)]
+        group = jit.groups[key] = Group(fingerprint(jit.__wrapped__, classes))
     found = group.by_kinds.get(given.kinds)
     if found is not None:
         return found, given

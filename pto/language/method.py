@@ -57,6 +57,8 @@ class InGraph:
                 float(value)  # makes it one of what PyTorch checks before the next call
         result = self.method(instance, *args, **kwargs)
         for path in sorted(self.method.reads[type(instance)]):
+            if not isinstance(_value_at(instance, path), _CONSTANTS):
+                continue
             if path[0] not in self.names:
                 self.names.append(path[0])
             elif len(path) == 1:
@@ -67,6 +69,10 @@ class InGraph:
                 "call the method once before, and keep what it reads in attributes of self",
             )
         return result
+
+
+def _value_at(instance: Any, path: tuple[str, ...]) -> Any:
+    return functools.reduce(lambda one, name: getattr(one, name, None), path, instance)
 
 
 class Method:

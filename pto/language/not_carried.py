@@ -22,8 +22,9 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language.captures import codes, function_of, is_empty, of_library
+from pto.language.captures import codes, function_of, of_library
 from pto.language.carried import Undefined
+from pto.language.closures import closure_of
 from pto.language.location import describe, fail
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
@@ -140,8 +141,7 @@ def _named(function: types.FunctionType) -> dict[str, Any]:
         return {}
     names = {name for code in codes(function.__code__) for name in code.co_names}
     found = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return found | {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
+    return found | {name: cell.cell_contents for name, cell in closure_of(function).items()}
 
 
 def _compare(kind: str, before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -71,7 +71,7 @@ class Program(Tools):
         self.rewritten = rewritten(function) if changes else function
         self.compiled = compiled(function)
         self.compiled.rewritten = self.rewritten
-        self.signature = inspect.signature(function)
+        self.signature = inspect.signature(function, follow_wrapped=False)
         functools.update_wrapper(self, function)
 
     def take_kinds(self, kinds: dict[str, Any]) -> None:

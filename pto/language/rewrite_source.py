@@ -8,6 +8,7 @@ All else executes as it is, with the user's lines. Thread safety: pure functions
 """
 
 import ast
+import copy
 import inspect
 import types
 import weakref
@@ -15,6 +16,7 @@ from typing import Any
 
 from pto.errors import InvalidType
 from pto.language import conditions
+from pto.language.bound_names import SCOPES
 from pto.language.branches import run_if
 from pto.language.checks import asserted
 from pto.language.code_names import loops_in_call
@@ -45,6 +47,7 @@ def rewritten(function: types.FunctionType) -> types.FunctionType:
             "put the function into a file, as a def; or use range(), which unrolls",
             _place(function),
         )
+    definition = _Super(definition).visit(definition)
     Statements(function).visit(definition)
     return _compiled(function, ast.fix_missing_locations(definition))
 
@@ -98,7 +101,7 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     A lambda has none: the line that holds it may begin with the def of another function.
     """
     try:
-        lines, first = inspect.getsourcelines(function)
+        lines, first = inspect.getsourcelines(function.__code__)
         is_indented = lines[0][:1].isspace()  # what stands at the margin in it stays there
         tree: Any = ast.parse("".join(["if True:\n", *lines] if is_indented else lines))
     except (OSError, SyntaxError, TypeError):
@@ -142,6 +145,25 @@ class _Mangled(ast.NodeTransformer):
         name = getattr(node, field, None)
         if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
             setattr(node, field, f"_{self.owner}{name}")
+        return self.generic_visit(node)
+
+
+class _Super(ast.NodeTransformer):
+    """Writes the arguments of super() out, which Python takes from the function around it: bodies
+    become functions of their own."""
+
+    def __init__(self, definition: ast.FunctionDef):
+        self.definition = definition
+        first = [*definition.args.posonlyargs, *definition.args.args][:1]
+        self.arguments = [ast.Name(name, ast.Load())
+                          for name in ("__class__", *(one.arg for one in first))]  # fmt: skip
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, SCOPES) and node is not self.definition:
+            return node
+        is_call = isinstance(node, ast.Call) and not node.args and not node.keywords
+        if is_call and isinstance(node.func, ast.Name) and node.func.id == "super":
+            node.args = [ast.copy_location(one, node) for one in copy.deepcopy(self.arguments)]
         return self.generic_visit(node)
 
 

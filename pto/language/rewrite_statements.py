@@ -14,12 +14,12 @@ stays; its condition must be known. Thread safety: pure functions.
 """
 
 import ast
-import inspect
 import types
 from typing import Any
 
 from pto.errors import InvalidType
 from pto.language.bound_names import RUNTIME, SCOPES, assigned, own_nodes, readers
+from pto.language.closures import closure_of
 from pto.language.code_names import loops_in_call
 from pto.language.control import loop
 from pto.language.jumps import Flags, assign, flags_of, holds_not, placed, without_jumps
@@ -33,7 +33,7 @@ class Statements(ast.NodeTransformer):
 
     def __init__(self, function: types.FunctionType):
         self.function = function
-        self.known = dict(inspect.getclosurevars(function).nonlocals)
+        self.known = {name: cell.cell_contents for name, cell in closure_of(function).items()}
         self.outside: list[dict[str, type]] = []  # global and nonlocal names of each function
         self.readers: list[dict[ast.AST, tuple[str, set[str]]]] = []  # of each function
         self.count = 0

@@ -32,7 +32,7 @@ class PerSize(Tools):
         self.kinds, self.make = kinds, make
         self.static = [name for name, kind in kinds.items() if kind.is_static]
         self.made: dict[tuple, Any] = {}
-        self.signature = inspect.signature(function)
+        self.signature = inspect.signature(function, follow_wrapped=False)
         self.constant_parameters = make(kinds).constant_parameters
         functools.update_wrapper(self, function)
 

@@ -5,11 +5,13 @@
     f.trace(*args)              # its graph; .svg() draws it
     f.trace("t.json", *args)    # runs it, and writes what ran when
     f.report(*args)             # where its time goes, and what would help
+    Layer.f.report(layer, *args)    # of a method, whose object is its first argument
 
 Thread safety: as that of a call.
 """
 
 import os
+import types
 from typing import TYPE_CHECKING, Any
 
 from pto.language import pictures  # noqa: F401 graphs get their methods
@@ -55,6 +57,13 @@ class Tools:
 
         function, args, kwargs = self.plain(args, kwargs)
         return explain(function.compiled, args, kwargs)
+
+
+def unbound(function: Any, args: tuple) -> tuple[Any, tuple]:
+    """A function and its arguments; of a method that of its class, with the object in front."""
+    if isinstance(function, types.MethodType):
+        return function.__func__, (function.__self__, *args)
+    return function, args
 
 
 def _path_of(args: tuple) -> str:

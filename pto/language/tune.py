@@ -27,6 +27,7 @@ from pto.language.explanation import explain
 from pto.language.jit_call import bound
 from pto.language.location import describe, user_line
 from pto.language.recording import recordable
+from pto.language.tools import unbound
 from pto.language.tuned import Store, cpu_kind, form_of, key_of, own_file
 
 _GAIN = 0.97  # of the time: what is less than 3 % faster is noise
@@ -105,6 +106,7 @@ def tune(f: Any, *args: Any, budget_s: float = 30, path: Any = None, **kwargs: A
         found = pto.tune(double, x, budget_s=0.1, path="tuned.json")
         print(found.seconds <= found.default_seconds)
     """
+    f, args = unbound(f, args)
     _check(f, budget_s)
     function, args, kwargs = f.plain(args, kwargs)
     recordable("tune", function, args, kwargs)  # refuses what has no kernels

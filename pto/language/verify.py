@@ -25,7 +25,7 @@ from pto.language.jit_call import bound
 from pto.language.location import describe, user_line
 from pto.language.program import Program
 from pto.language.results import Form, taken_apart
-from pto.language.tools import Tools
+from pto.language.tools import Tools, unbound
 
 COMPILED = "compiled form"
 _ATTEMPTS, _COMPILED_ATTEMPTS = 600, 40  # to shrink what a pass does, and the compiled form
@@ -131,6 +131,7 @@ def _verified(function: Any, args: tuple, kwargs: dict[str, Any], is_compiled: b
 
 def _plain(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
     """The compiled function for these arguments, and the arguments it gets."""
+    function, args = unbound(function, args)
     if not isinstance(function, Tools):
         raise InvalidType(
             f"verify: the function is {describe(function)}",

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""@pto.jit: methods notice what their object gets, and functions see what lies around them."""
+
+import functools
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import pto
+
+X = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+def written(function, *args):
+    """The array of X's shape that a call writes."""
+    function(*args, X, out := np.zeros_like(X))
+    return out
+
+
+class Base:
+    def step(self, x):
+        return x * 2
+
+
+class Scale:
+    by = 2
+
+    def scaled(self, x):
+        return x * self.by
+
+
+FACTOR = 2
+
+
+class Layer(Base):
+    width = 2
+
+    def reads_outside(self, x):
+        return x * FACTOR * type(self).width + self.__class__.width
+
+    @pto.jit
+    def outside(self, x):
+        return self.reads_outside(x)
+
+    def __init__(self):
+        self.act = lambda x: x + 1
+        self.other = Scale()
+        self.bound = self.other.scaled
+        self.scales = np.array([2.0, 3.0])
+        self.scale = np.float32(3)
+
+    @pto.jit
+    def calls(self, x):
+        return self.step(x)
+
+    @pto.jit
+    def acts(self, x):
+        return self.act(x)
+
+    @classmethod
+    def of_class(cls, x):
+        return x * 2
+
+    @pto.jit
+    def borrows(self, x):
+        return self.bound(x) + self.of_class(x)
+
+    @pto.jit
+    def asks(self, x):
+        return x * 3 if hasattr(self, "extra") else x * getattr(self, "more", 1)
+
+    @pto.jit
+    def reads(self, x):
+        return x * self.scales[0] * self.scale
+
+
+CHANGES = {
+    "a function": ("acts", lambda one: setattr(one, "act", lambda x: x * 5), 5 * X),
+    "a method of the object": ("calls", lambda one: setattr(one, "step", lambda x: x * 7), 7 * X),
+    "a new attribute": ("asks", lambda one: setattr(one, "extra", 1), 3 * X),
+    "a new attribute with a default": ("asks", lambda one: setattr(one, "more", 4), 4 * X),
+    "a method of another object": (
+        "borrows",
+        lambda one: setattr(one, "bound", Layer().step),
+        4 * X,
+    ),
+    "what another object has": ("borrows", lambda one: setattr(one.other, "by", 9), 11 * X),
+    "an element": ("reads", lambda one: one.scales.__setitem__(0, 5), 15 * X),
+    "an array": ("reads", lambda one: setattr(one, "scales", np.array([4.0])), 12 * X),
+    "a number of NumPy": ("reads", lambda one: setattr(one, "scale", np.float32(2)), 4 * X),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_method_notices_what_its_object_gets(name):
+    method, change, want = CHANGES[name]
+    layer = Layer()
+    before = getattr(layer, method)(X)
+    change(layer)
+    np.testing.assert_array_equal(getattr(layer, method)(X), want)
+    np.testing.assert_array_equal(getattr(Layer(), method)(X), before)
+
+
+def test_a_method_notices_a_method_that_its_class_gets():
+    class Own(Layer):
+        pass
+
+    np.testing.assert_array_equal(Own().calls(X), 2 * X)
+    Own.step = lambda self, x: x * 9
+    np.testing.assert_array_equal(Own().calls(X), 9 * X)
+
+
+def test_a_compared_function_keeps_no_object_alive():
+    def gone():
+        layer = Layer()
+        layer.act = lambda x: x + len(layer.scales)
+        np.testing.assert_array_equal(layer.acts(X), X + 2)
+        return weakref.ref(layer)
+
+    layer = gone()
+    gc.collect()
+    assert layer() is None
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "a gradient"])
+def test_a_method_notices_what_methods_that_it_calls_capture(kind, monkeypatch):
+    class Own(Layer):
+        pass
+
+    def right(want):
+        x = X
+        if kind == "a gradient":
+            torch = pytest.importorskip("torch")
+            x = torch.from_numpy(X).requires_grad_()
+        got = Own().outside(x)
+        np.testing.assert_array_equal(got if kind == "NumPy" else got.detach(), want)
+
+    right(4 * X + 2)
+    monkeypatch.setitem(globals(), "FACTOR", 5)
+    right(10 * X + 2)
+    Own.width = 3
+    right(15 * X + 3)
+
+
+class Derived(Base):
+    factor = 3
+
+    @pto.jit
+    def looped(self, x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = super().step(x[i])
+
+    @pto.jit
+    def branched(self, x, out):
+        if x.shape[0] > 2:
+            out[:] = super().step(x)
+
+    @pto.jit
+    def named(self, x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = x[i] * __class__.factor  # noqa: F821 Python's name of the class
+
+
+@pytest.mark.parametrize("name", ["looped", "branched", "named"])
+def test_super_works_in_bodies_of_a_program(name):
+    np.testing.assert_array_equal(written(getattr(Derived(), name)), (2 + (name == "named")) * X)
+
+
+def test_a_program_calls_a_function_that_is_defined_behind_it():
+    @pto.jit
+    def rows(x, out):
+        for i in pto.loop(x.shape[0]):
+            out[i] = tripled(x[i])
+
+    def tripled(x):
+        return x * 3
+
+    np.testing.assert_array_equal(written(rows), 3 * X)
+
+
+def test_a_decorator_between_a_function_and_jit_has_its_own_text_and_signature():
+    def with_three(function):
+        @functools.wraps(function)
+        def wrapper(x, out):
+            function(x, out, 3)
+
+        return wrapper
+
+    @pto.jit
+    @with_three
+    def scaled(x, out, factor):
+        for i in pto.loop(x.shape[0]):
+            out[i] = x[i] * factor
+
+    np.testing.assert_array_equal(written(scaled), 3 * X)
+    with pytest.raises(TypeError, match=r"the signature is scaled\(x, out\)"):
+        scaled(X)
+
+
+def test_tools_take_a_bound_method_or_the_object_in_front():
+    layer, method = Layer(), Layer.calls
+    assert str(pto.health(layer.calls, X)) == str(pto.health(method, layer, X))
+    assert pto.verify(layer.calls, X).is_equal
+    assert str(method.explain(layer, X)) == str(method.explain(Layer(), X))
+    with pytest.raises(TypeError, match=r"takes the object first: Layer.f.explain\(layer, x\)"):
+        layer.calls.explain(X)
