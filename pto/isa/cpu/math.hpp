@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Math: elementary functions on vectors of float; double calls the C library lane by lane.
+// Math: elementary functions on vectors of float and double.
 //
 //     auto y = exp(x);     // 1 ULP; log 1.1, tanh and rsqrt 1.5, sigmoid 3.1 (below 2^-126: 0)
+//     auto z = exp(d);     // doubles: exp and log 1 ULP, tanh 2, sigmoid and rsqrt 1.5
 //
 // Invariant: math_test.cpp checks the error, subnormals, infinities and NaN: every float in the
-// deep run, one of 8191 in the quick one.
+// deep run, one of 8191 in the quick one; doubles_test.cpp those of doubles.
 // Thread safety: pure functions.
 #pragma once
 #include "pto/isa/cpu/access.hpp"
 #include "pto/isa/cpu/bits.hpp"
-#include "pto/isa/cpu/leaves.hpp"
+#include "pto/isa/cpu/doubles.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace lanes {
-
-template <class V>
-PTO_INLINE V horner(V, LaneOf<V> c0) {
-  return splat<V>(c0);
-}
-// Evaluates c0 + x (c1 + x (c2 + ...)).
-template <class V, class... C>
-PTO_INLINE V horner(V x, LaneOf<V> c0, C... c) {
-  return fma(horner(x, LaneOf<V>(c)...), x, c0);
-}
 
 // 1/ln 2, and ln 2 in two parts, the first with trailing zeros so that n * kLn2High is exact.
 constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
@@ -34,16 +25,6 @@ constexpr float kRootsOfTwo[16] = {1.f,          1.04427378f,  1.090507733f, 1.1
                                    1.681792831f, 1.75625216f,  1.834008086f, 1.915206561f};
 
 #if defined(PTO_TARGET_AVX512)
-// Calls f on a whole register, so that a lane has the same bits in vectors of every length.
-template <class V, class F>
-PTO_INLINE V in_whole_register(V x, F f) {
-  Vec<float, 16> whole = {};
-  __builtin_memcpy(&whole, &x, sizeof(x));
-  whole = f(whole);
-  __builtin_memcpy(&x, &whole, sizeof(x));
-  return x;
-}
-
 // Computes e^x, or e^-x with Sign = -1, where no instruction negates. With n the multiple of 1/16
 // next to x / ln 2 and r = x - n ln 2 it is 2^floor(n) * table[16 (n - floor(n))] * e^r; vscalefps
 // takes floor(n) by itself and is right at infinities, NaN and subnormals.
@@ -93,14 +74,13 @@ PTO_INLINE V exp_by_polynomial(V x) {
 template <int Sign, class V>
 PTO_INLINE V exp_of(V x) {
   if constexpr (kIsF64<V>) {
-    return each_lane(x, [](double a) { return __builtin_exp(Sign * a); });
+    return in_registers([](auto v) { return exp_of_doubles(Sign > 0 ? v : -v); }, x);
   } else {
 #if defined(PTO_TARGET_AVX512)
-    if constexpr (sizeof(V) <= 64)
-      return in_whole_register(x, [](auto v) { return exp_by_table<Sign>(v); });
-    else
+    return in_registers([](auto v) { return exp_by_table<Sign>(v); }, x);
+#else
+    return exp_by_polynomial(Sign > 0 ? x : -x);
 #endif
-      return exp_by_polynomial(Sign > 0 ? x : -x);
   }
 }
 template <class V>
@@ -218,10 +198,7 @@ PTO_INLINE V rsqrt(V a) {
 template <class V>
 PTO_INLINE V sigmoid(V x) {
   if constexpr (kIsF64<V>)
-    return each_lane(x, [](double a) {
-      const double e = __builtin_exp(-__builtin_fabs(a));
-      return (a < 0 ? e : 1) / (1 + e);
-    });
+    return in_registers([](auto v) { return sigmoid_of_doubles(v); }, x);
   else
     return reciprocal_from_one(exp_of<-1>(x) + splat<V>(1));
 }
@@ -231,7 +208,7 @@ PTO_INLINE V sigmoid(V x) {
 template <class V>
 PTO_INLINE V tanh(V x) {
   if constexpr (kIsF64<V>) {
-    return each_lane(x, [](double a) { return __builtin_tanh(a); });
+    return in_registers([](auto v) { return tanh_of_doubles(v); }, x);
   } else {
     const V e = exp(negative_abs(x + x));
     const V one = splat<V>(1);
@@ -313,13 +290,14 @@ PTO_INLINE V log(V x) {
       while (a > 0 && n < 44 && uint64_t(a) >= kReachesLog[n]) ++n;
       return E(n);
     });
-  } else if constexpr (kIsF64<V>) {
+  } else if constexpr (kIsF64<V> && !kHasFma) {  // vectors would take twice as long
     return each_lane(x, [](double a) { return __builtin_log(a); });
+  } else if constexpr (kIsF64<V>) {
+    return in_registers([](auto v) { return log_of_doubles(v); }, x);
   } else {
 #if defined(PTO_TARGET_AVX512)
-    if constexpr (sizeof(V) <= 64)
-      return in_whole_register(x, [](auto v) { return log_by_table(v); });
-#endif
+    return in_registers([](auto v) { return log_by_table(v); }, x);
+#else
     using I = Vec<int32_t, kCount<V>>;
     const V scaled = x < splat<V>(0x1p-126f) ? x * 0x1p23f : x;
     const V offset = x < splat<V>(0x1p-126f) ? splat<V>(-23.f) : V{};
@@ -336,6 +314,7 @@ PTO_INLINE V log(V x) {
     const V infinity = splat<V>(__builtin_inff());
     const V special = x < V{} ? splat<V>(__builtin_nanf("")) : x == V{} ? -infinity : x;
     return ((x > V{}) & (x < infinity)) ? result : special;
+#endif
   }
 }
 

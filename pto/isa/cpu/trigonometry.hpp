@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trigonometry: sine and cosine on vectors; double calls the C library lane by lane.
+// Trigonometry: sine and cosine on vectors of float and double.
 //
 //     auto y = sin(x);     // 1.5 ULP for every float; NaN for infinities and NaN
+//     auto z = sin(d);     // 1 ULP for every double
 //
-// Invariant: math_test.cpp checks the error, and that a lane's result does not depend on the other
-// lanes. Lanes of 2^20 or more, infinities and NaN take the C library.
+// Invariant: math_test.cpp and doubles_test.cpp check the error, and that a lane's result does not
+// depend on the other lanes. Lanes of 2^20 or more (doubles with fused multiply-add: of 2^30),
+// infinities and NaN take the C library.
 // Thread safety: pure functions.
 #pragma once
 #include "pto/isa/cpu/math.hpp"
@@ -25,7 +27,6 @@ struct Quarter {
 template <int N>
 PTO_INLINE Quarter<N> reduce_to_quarter(Vec<double, N> x) {
   using D = Vec<double, N>;
-  constexpr double kWhole = 0x1.8p52;  // adding it rounds to a whole number, in the low bits
   const D shifted = x * 0.63661977236758134 + kWhole;
   const D n = shifted - kWhole;
   D exact = fma(n, splat<D>(-0x1.921fb544p+0), x);
@@ -91,24 +92,85 @@ __attribute__((noinline, cold)) V mend_lanes(V result, uint32_t good, F f, W... 
     if (!(good >> i & 1)) result[i] = f(of[i]...);
   return result;
 }
+template <class V, class F>
+PTO_INLINE V far_by_library(V result, V x, LaneOf<V> far, F library) {
+  const uint32_t near = pack_mask(abs(x) < splat<V>(far));
+  return near == kEveryLane<V> ? result : mend_lanes(result, near, library, x);
+}
+
+// The rest of an angle in a whole register of doubles, as for Quarter.
+template <class V>
+struct QuarterOfDoubles {
+  V rest, excess;
+  MaskOf<V> count;
+};
+
+// Up to 2^30 the first difference is exact, and what the others lose is in the excess. Without
+// fused instructions pi / 2 has four parts: up to 2^20 the products with the first three are exact.
+template <class V>
+PTO_INLINE QuarterOfDoubles<V> quarter_of_doubles(V x) {
+  const V shifted = fma(x, splat<V>(0x1.45f306dc9c883p-1), kWhole), n = shifted - kWhole;
+  const auto count = bit_cast<MaskOf<V>>(shifted);
+  if constexpr (kHasFma) {
+    const V first = fma(n, splat<V>(-0x1.921fb54442d18p+0), x);
+    const auto product = exact_product(n, splat<V>(0x1.1a62633145c07p-54));
+    const auto rest = exact_sum_of_any(first, -product.high);
+    return {rest.high, fma(n, splat<V>(-0x1.f1976b7ed8fbcp-110), product.low - rest.low), count};
+  } else {
+    const V first = x - n * 0x1.921fb544p+0;
+    const auto second = exact_sum_of_any(first, n * -0x1.0b4611a6p-34);
+    const auto rest = exact_sum_of_any(second.high, n * -0x1.3198a2ep-69);
+    return {rest.high, n * 0x1.b839a252049c1p-104 - (second.low + rest.low), count};
+  }
+}
+
+// Computes sin(x + Quarters pi / 2): sin r = r - r z S(z), cos r = (1 - z / 2) - z^2 C(z), z = r^2.
+template <int Quarters, class V>
+PTO_INLINE V sine_of_doubles(V x) {
+  const auto quarter = quarter_of_doubles(x);
+  const auto count = quarter.count + Quarters;
+  const auto odd = (count & 1) != 0;
+  const V r = quarter.rest, z = r * r, square = z * z;
+  const auto by_quarter = [&](double cosine, double sine) {
+    return odd ? splat<V>(cosine) : splat<V>(sine);
+  };
+  V even = fma(by_quarter(-2.087589773868284e-09, 2.50507345710695e-08), square,
+               by_quarter(-2.4801587294628004e-05, 0.00019841269830144393));
+  even = fma(even, square, by_quarter(-0.04166666666666665, 0.1666666666666664));
+  V p = fma(by_quarter(1.1367981880468928e-11, -1.5894710581635063e-10), square,
+            by_quarter(2.7557315738613277e-07, -2.755731365185318e-06));
+  p = fma(p, square, by_quarter(0.001388888888888284, -0.008333333333323662));
+  p = fma(p, z, even);
+  // `lost` is the error of the difference. With these signs the result of -0 is -0.
+  const V half = z * 0.5, head = odd ? splat<V>(1) : r, next = odd ? half : quarter.excess;
+  const V all = head - next, lost = (all - head) + next;
+  const V low = lost - quarter.excess * (odd ? r : half);
+  const V result = all - fma(p, z * (odd ? z : r), low);
+  return bit_cast<V>(bit_cast<MaskOf<V>>(result) ^ ((count & 2) << 62));
+}
+
 template <int Quarters, class V, class F>
 PTO_INLINE V sine(V x, F library) {
-  const V result = sine_near<Quarters>(x);
-  const uint32_t near = pack_mask(abs(x) < splat<V>(0x1p20f));
-  return near == kEveryLane<V> ? result : mend_lanes(result, near, library, x);
+  if constexpr (kIsF64<V>) {
+    constexpr double kFar = kHasFma ? 0x1p30 : 0x1p20;
+    return in_registers(
+        [&](auto v) { return far_by_library(sine_of_doubles<Quarters>(v), v, kFar, library); }, x);
+  } else {
+    return far_by_library(sine_near<Quarters>(x), x, 0x1p20f, library);
+  }
 }
 
 template <class V>
 PTO_INLINE V sin(V x) {
   if constexpr (kIsF64<V>)
-    return each_lane(x, [](double a) { return __builtin_sin(a); });
+    return sine<0>(x, [](double a) { return __builtin_sin(a); });
   else
     return sine<0>(x, [](float a) { return __builtin_sinf(a); });
 }
 template <class V>
 PTO_INLINE V cos(V x) {
   if constexpr (kIsF64<V>)
-    return each_lane(x, [](double a) { return __builtin_cos(a); });
+    return sine<1>(x, [](double a) { return __builtin_cos(a); });
   else
     return sine<1>(x, [](float a) { return __builtin_cosf(a); });
 }
