@@ -11,7 +11,7 @@
 //     }
 //     void run(float* out, const float* x, uint32_t n) { EXEC_KERNEL_CMD(twice, 1, out, x, n); }
 //
-// Link with libpto; `python -m pto config --cxxflags --ldflags` prints the flags. With
+// Link with libpto: `python -m pto config --cxxflags` and `--ldflags` print the flags. With
 // -DPTO_CHECKED each instruction checks its operands, see isa/kernel/checked.hpp.
 //
 // Thread safety: as each header says.

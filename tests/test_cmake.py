@@ -91,6 +91,17 @@ def test_kernels_have_the_flags_of_pto(target, tmp_path):
     assert f"flags: {wanted.strip()}." in out
 
 
+def test_constants_of_kernels_keep_their_zeros_with_gcc(tmp_path):
+    lines = [
+        f"pto_add_kernel({target} TARGET {target} k.cpp)\n"
+        f'get_target_property(options {target} COMPILE_OPTIONS)\nmessage("{target}: ${{options}}.")'
+        for target in ("portable", "avx2")
+    ]
+    _, out = configured(tmp_path, "set(CMAKE_CXX_COMPILER_ID GNU)\n" + "\n".join(lines))
+    portable, avx2 = (line for line in out.splitlines() if line.startswith(("portable:", "avx2:")))
+    assert "max=" not in portable and avx2.endswith("-mmove-max=128;-mstore-max=128.")
+
+
 def test_the_default_target_is_that_of_the_machine(tmp_path):
     _, out = configured(tmp_path, 'pto_machine_target(found)\nmessage("target: ${found}.")')
     best = re.search(r"the CPU has (\w+)|target: (\w+)", pto._core.describe_machine())

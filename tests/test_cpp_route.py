@@ -82,6 +82,12 @@ def test_tiles_larger_than_their_arrays_compile_without_a_warning(flags, tmp_pat
     assert done.stdout == "every sum is right\n", done.stderr
 
 
+@pytest.mark.parametrize("flags", [[], ["-fsanitize=undefined"]], ids=str)
+def test_what_compilers_misread_is_written_so_that_they_do_not(flags, tmp_path):
+    done = run(build(tmp_path, SOURCES / "compilers.cpp", *flags), cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout + done.stderr == ""
+
+
 def test_a_slot_kernel_with_a_number_before_a_tensor_does_not_compile(tmp_path):
     source = tmp_path / "order.cpp"
     source.write_text(

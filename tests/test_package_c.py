@@ -118,6 +118,8 @@ def test_c_takes_tensors_with_gaps_and_leaves_what_lies_between(saved):
     (2, {"bits": 16}, "no variant serves the call"),
     (2, {"code": 9}, "tensor 2 has the type code 9, 32 bits, 1 lanes"),
     (2, {"rank": 99}, "tensor 2 has 99 axes"),
+    (1, {"sizes": None}, "tensor 1 has 1 axes, but its sizes are null"),
+    (1, {"sizes": (ctypes.c_int64 * 1)(-3)}, "tensor 1 has the size -3 on axis 0"),
     (0, {"data": None}, r"tensor 0, f32\[3, 4\], has no memory"),
     (4, {"rank": 2}, r"tensor 4, f32\[4, .*\], is to hold f32\[4\]"),
     (3, "x", r"tensor 3, f32\[3, 3\], shares memory with tensor 0"),
@@ -137,6 +139,31 @@ def test_c_is_told_what_a_call_has_wrong(saved, place, change, text):
     code, said = run_in_c(saved / "program.pto", tensors, version=9 if place is None else 1)
     assert code != 0 and re.search(text, said), said
     assert (arrays[2] == 1).all()
+
+
+def test_c_is_told_what_is_null(saved):
+    found, args = library(), Args(1)
+    path = str(saved / "program.pto").encode()
+    program = ctypes.c_void_p(found.pto_program_open(path))
+    calls = [
+        (found.pto_program_open, None, "the path"),
+        (found.pto_program_open_function, path, None, "the name of the function"),
+        (found.pto_program_run, None, ctypes.byref(args), "the program"),
+        (found.pto_program_run, program, None, "args"),
+        (found.pto_program_results, None, ctypes.byref(args), None, 0, "the program"),
+    ]
+    for function, *arguments, what in calls:
+        function(*arguments)
+        text = found.pto_last_error().decode()
+        assert re.match(rf"pto_program_\w+: {what} is null\n  why: .*\n  fix: pass its", text), text
+    found.pto_program_close(program)
+
+
+def test_each_call_that_c_may_make_stands_on_a_line_of_its_own(saved):
+    code, said = run_in_c(saved / "program.pto", [])
+    _, why, *lines, fix = said.splitlines()
+    assert code and len(lines) == len(pto.load(saved / "program.pto").variants) > 1
+    assert all(line.startswith("    program(") for line in lines) and fix.startswith("  fix: ")
 
 
 def sealed_again(content, change):

@@ -53,6 +53,16 @@ void pto_check_raw(pto_tile_state* state, void* data, size_t bytes);
 // Called after a wait for a signal: the running core follows the stores that others made before.
 void pto_check_waited(void);
 
+// Requires that a source is valid where the destination is; `source` counts from 1.
+void pto_check_covered(const char* name, const char* form, int32_t source, int32_t valid_rows,
+                       int32_t valid_cols, int32_t rows, int32_t cols);
+
+// `row`, `col`: an element of a window that is stored `in_window` elements behind its first one,
+// while its source stores that element `in_source` behind.
+__attribute__((noreturn)) void pto_check_failed_window(int32_t row, int32_t col, int32_t in_window,
+                                                       int32_t in_source);
+// The valid rows (axis 0) or columns are `fixed` in a tile's type and were to become `valid`.
+__attribute__((noreturn)) void pto_check_failed_fixed(int32_t valid, int32_t fixed, int32_t axis);
 __attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t vector);
 __attribute__((noreturn)) void pto_check_failed_offset(int32_t offset, int32_t stored);
 __attribute__((noreturn)) void pto_check_failed_element(int32_t row, int32_t col, int32_t rows,

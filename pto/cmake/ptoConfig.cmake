@@ -85,5 +85,9 @@ function(pto_add_kernel name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
   target_compile_options(${name} PRIVATE -O2 -fno-math-errno -fno-trapping-math -ffp-contract=off
                                          ${pto_FLAGS_${own_TARGET}})
+  # In wider moves g++ 12 copies {8, 8, 0, 0} as {8, 8, 8, 8}; see pto/compiler/toolchain.cpp.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT own_TARGET STREQUAL portable)
+    target_compile_options(${name} PRIVATE -mmove-max=128 -mstore-max=128)
+  endif()
   target_link_libraries(${name} PUBLIC pto::pto)
 endfunction()

@@ -10,12 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <set>
 #include <thread>
 
 #include "pto/base/file.hpp"
+#include "pto/base/machine.hpp"
 #include "pto/compiler/build.hpp"
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/compile.hpp"
@@ -90,6 +92,18 @@ TEST_F(Compiler, compiles_once_and_then_loads_from_the_cache) {
 TEST_F(Compiler, equal_sources_share_one_library_while_it_lives) {
   const auto first = load({"a", answer(1)}, {});
   EXPECT_EQ(load({"a", answer(1)}, {}), first);
+}
+
+TEST_F(Compiler, numbers_that_end_in_zeros_keep_them) {
+  const std::string text =
+      "extern \"C\" __attribute__((visibility(\"default\"))) int copy(long* to) {\n"
+      "  const long sizes[5] = {8, 8, 0, 0, 5};\n"
+      "  __builtin_memcpy(to, sizes, sizeof(sizes));\n"
+      "  return 0;\n}\n";
+  std::array<long, 5> sizes = {};
+  const auto library = load({"sizes", text, machine().best_target}, {});
+  library->function("copy")(reinterpret_cast<const pto_args*>(sizes.data()));
+  EXPECT_THAT(sizes, testing::ElementsAre(8, 8, 0, 0, 5));
 }
 
 TEST_F(Compiler, the_key_covers_text_target_flags_headers_and_compiler) {

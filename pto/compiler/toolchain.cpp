@@ -188,6 +188,10 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source&
   append(&flags, target_flags(source.target));
   if (source.kind == Source::Generated && machine().is_zen4) append(&flags, "-DPTO_ZEN4");
   if (toolchain.family == Toolchain::Gcc) append(&flags, "-fno-gnu-unique -fno-use-linker-plugin");
+  // In wider moves g++ 12 copies numbers that end in zeros behind equal ones as those: {8, 8, 0, 0}
+  // becomes {8, 8, 8, 8}.
+  if (toolchain.family == Toolchain::Gcc && source.target != Target::Portable)
+    append(&flags, "-mmove-max=128 -mstore-max=128");
   if (source.kind == Source::Generated) {
     append(&flags,
            "-w -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fno-unwind-tables "

@@ -301,6 +301,11 @@ class Instruction {
       pieces->emplace_back(start + i * step, start + i * step + size);
   }
 
+  static bool has_bytes(const std::vector<Bytes>& pieces) {
+    return std::any_of(pieces.begin(), pieces.end(),
+                       [](const Bytes& piece) { return piece.first < piece.second; });
+  }
+
   void check_view(const pto_operand& view, bool is_atomic) const {
     const uintptr_t base = address_of(view.data);
     const auto size = static_cast<uintptr_t>(view.element_bytes);
@@ -315,6 +320,9 @@ class Instruction {
              "the one-argument form ends where the registered memory of its pointer does",
              "pass a tensor or aclrtMalloc's memory to the kernel, or give the view a count");
     const std::vector<Bytes> pieces = touched(view);
+    if (view.data == nullptr && has_bytes(pieces))
+      failed("the view's pointer is null", "an instruction reads or writes the memory of its view",
+             "point the view at memory, or give it no elements");
     if (extent >= 0) check_extent(view, pieces, extent);
     if (view.is_output && is_one_of(name_, kTransfer) && !is_atomic) check_stores(base, pieces);
   }
@@ -400,6 +408,28 @@ void pto_check_raw(pto_tile_state* state, void* data, size_t bytes) {
   if (state->is_placed) pto::note_written(address_of(data), bytes);
 }
 
+void pto_check_covered(const char* name, const char* form, int32_t source, int32_t valid_rows,
+                       int32_t valid_cols, int32_t rows, int32_t cols) {
+  if (rows <= 0 || cols <= 0 || (valid_rows >= rows && valid_cols >= cols)) return;
+  const bool lacks_rows = valid_rows < rows;
+  const char* const line = lacks_rows ? "row" : "column";
+  pto::failed(std::string(name) + " (" + form + "): source " + std::to_string(source) + " has " +
+                  std::to_string(lacks_rows ? valid_rows : valid_cols) + " valid " + line +
+                  "s, the destination " + std::to_string(lacks_rows ? rows : cols),
+              "an element is computed where the destination is valid, so that its sources must be",
+              "shrink the valid region of the destination, or widen that of the source");
+}
+
+void pto_check_failed_window(int32_t row, int32_t col, int32_t in_window, int32_t in_source) {
+  pto::failed("TSUBVIEW (d, s, r, c): element (" + std::to_string(row) + ", " +
+                  std::to_string(col) + ") lies " + pto::count_of(in_window, "element") +
+                  " behind the first one in the window, but " + std::to_string(in_source) +
+                  " in its source",
+              "a window is a part of its source's storage, in the same layout",
+              "give the window the layout and the Cols of its source (the Rows of a column-major "
+              "one), and limit its valid region");
+}
+
 void pto_check_waited(void) { pto::note_wait(); }
 
 void pto_check_failed_stream(size_t misplaced, size_t vector) {
@@ -416,6 +446,15 @@ void pto_check_failed_valid(int32_t valid, int32_t full, int32_t axis) {
       std::to_string(valid) + " valid " + line + "s in a tile of " + pto::count_of(full, line),
       "a valid region lies within its tile",
       "limit it: min(n, Tile::Rows) or min(n, Tile::Cols), 0 at least");
+}
+
+void pto_check_failed_fixed(int32_t valid, int32_t fixed, int32_t axis) {
+  const char* const line = axis == 0 ? "row" : "column";
+  pto::failed(std::to_string(valid) + " valid " + line + "s for a tile whose type has " +
+                  std::to_string(fixed),
+              "a number in the type of a tile stays",
+              axis == 0 ? "declare the tile with RowValid DYNAMIC"
+                        : "declare the tile with ColValid DYNAMIC");
 }
 
 void pto_check_failed_offset(int32_t offset, int32_t stored) {

@@ -82,9 +82,29 @@ void PackagedCall::read(const pto_tensor& tensor) {
   if (tensor.rank < 0 || tensor.rank > PTO_MAX_RANK)
     fail({place() + " has " + std::to_string(tensor.rank) + " axes",
           "a tensor has at most " + std::to_string(PTO_MAX_RANK), "reshape it"});
+  if (tensor.sizes == nullptr && tensor.rank > 0)
+    fail({place() + " has " + std::to_string(tensor.rank) + " axes, but its sizes are null",
+          "an axis has a size", "point sizes at rank numbers"});
+  const auto* const negative =
+      std::find_if(tensor.sizes, tensor.sizes + tensor.rank, [](int64_t size) { return size < 0; });
+  if (negative != tensor.sizes + tensor.rank)
+    fail({place() + " has the size " + std::to_string(*negative) + " on axis " +
+              std::to_string(negative - tensor.sizes),
+          "a size is a count of elements", "pass 0 or more"});
   tensors_.push_back(
       {tensor.data, tensor.sizes, tensor.strides, tensor.rank, static_cast<int32_t>(*dtype)});
   is_read_only_.push_back((tensor.flags & PTO_TENSOR_READ_ONLY) != 0);
+}
+
+// Puts lines below a line of an error.
+std::string indented(const std::string& lines) {
+  std::string all;
+  for (size_t at = 0; at != std::string::npos;) {
+    const size_t end = lines.find('\n', at);
+    all += "\n    " + lines.substr(at, end - at);
+    at = end == std::string::npos ? end : end + 1;
+  }
+  return all;
 }
 
 size_t results_of(const ProgramSpec& spec) {
@@ -110,8 +130,8 @@ void PackagedCall::choose(const pto_args& args, bool may_lack_results) {
     if (n < tensors_.size()) classes.push_back(class_of(tensors_[n]));
   }
   fail({package_.shown() + ": no variant serves the call (" + given(args) + ")",
-        "element types, ranks, which sizes are 1 and constants are those of:\n    " +
-            package_.describe(),
+        "element types, ranks, which sizes are 1 and constants are those of:" +
+            indented(package_.describe()),
         "pass such tensors, those that the function takes and then its results; or package the "
         "function with an example of this call"},
        ErrorKind::Type);
@@ -203,6 +223,13 @@ void PackagedCall::run() {
   staging_.finish();
 }
 
+template <class T>
+const T& required(const T* given, const char* what) {
+  if (given != nullptr) return *given;
+  fail({std::string(what) + " is null", "the function reads it",
+        "pass its address; of a package that pto_program_open refused, pto_last_error() says why"});
+}
+
 // Runs `work`; what it throws becomes the text of pto_last_error(), and `failed` the result.
 template <class T, class Work>
 T reported(T failed, const Work& work) {
@@ -221,7 +248,9 @@ pto_program* pto_program_open(const char* path) { return pto_program_open_functi
 
 pto_program* pto_program_open_function(const char* path, const char* function) {
   return pto::reported<pto_program*>(nullptr, [&] {
-    pto::ProgramPackage package = pto::ProgramPackage::read(path, function);
+    pto::ProgramPackage package = pto::ProgramPackage::read(
+        &pto::required(path, "pto_program_open: the path"),
+        &pto::required(function, "pto_program_open_function: the name of the function"));
     std::string text = package.describe();
     return new pto_program{std::move(package), std::move(text)};
   });
@@ -234,7 +263,10 @@ const char* pto_program_describe(const pto_program* program) { return program->t
 int32_t pto_program_results(const pto_program* program, const pto_args* args, pto_result* results,
                             int32_t room) {
   return pto::reported<int32_t>(-1, [&] {
-    const pto::PackagedCall found(program->package, *args, /*may_lack_results=*/true);
+    const pto::PackagedCall found(
+        pto::required(program, "pto_program_results: the program").package,
+        pto::required(args, "pto_program_results: args"),
+        /*may_lack_results=*/true);
     int32_t count = 0;
     for (size_t i = 0; i < found.spec().outputs.size(); ++i) {
       if (found.spec().outputs[i].writes >= 0) continue;
@@ -255,7 +287,9 @@ int32_t pto_program_results(const pto_program* program, const pto_args* args, pt
 
 int32_t pto_program_run(const pto_program* program, const pto_args* args) {
   return pto::reported<int32_t>(-1, [&] {
-    pto::PackagedCall(program->package, *args, /*may_lack_results=*/false).run();
+    pto::PackagedCall(pto::required(program, "pto_program_run: the program").package,
+                      pto::required(args, "pto_program_run: args"), /*may_lack_results=*/false)
+        .run();
     return 0;
   });
 }

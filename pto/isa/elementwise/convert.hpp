@@ -158,6 +158,8 @@ PTO_INLINE void convert_tile(D& d, const S& s, RoundMode mode, SaturationMode sa
 template <auto NeedSetCtrl = true, class D, class S, class... X>
 PTO_INLINE RecordEvent TCVT(D& d, const S& s, RoundMode mode, SaturationMode sat, const X&...) {
   PTO_INSTRUCTION(TCVT, "d, s, [tmp], mode, [sat]", out(d), in(s));
+  PTO_IF_CHECKED(if (!kIsTwin<typename D::DType> && !kIsTwin<typename S::DType>)
+                     checked::require_covered("TCVT", "d, s, [tmp], mode, [sat]", d, s);)
   detail::convert_tile(d, s, mode, sat);
   return {};
 }

@@ -218,7 +218,14 @@ constexpr bool check_types() {
 }
 template <class F, class... D>
 constexpr bool check_row() {
-  return check_elementwise<D...>() && check_types<F, D...>();
+  constexpr bool kAreTiles = (kIsTile<D> && ...);
+  static_assert(kAreTiles,
+                "element-wise: every operand is a tile; for a number use the instruction with S "
+                "behind its name, such as TADDS");
+  if constexpr (kAreTiles)
+    return check_elementwise<D...>() && check_types<F, D...>();
+  else
+    return false;
 }
 // Checks that tiles have the rows, or the columns, of the tile over which an instruction runs, as
 // far as types tell.
@@ -244,11 +251,16 @@ constexpr bool check_trailing() {
   return true;
 }
 
+// PTO_INSTRUCTION where the sources must be valid wherever the destination is.
+#define PTO_EACH_ELEMENT(M, form, d, ...)            \
+  PTO_INSTRUCTION(M, form, out(d), in(__VA_ARGS__)); \
+  PTO_IF_CHECKED(checked::require_covered(#M, form, d, __VA_ARGS__);)
+
 #define PTO_UNARY(M, op, value, numpy, types)               \
   template <class D, class A, class... X>                   \
   PTO_INLINE RecordEvent M(D& d, const A& a, const X&...) { \
     static_assert(check_row<lanes::M##_value, D, A>());     \
-    PTO_INSTRUCTION(M, "d, a", out(d), in(a));              \
+    PTO_EACH_ELEMENT(M, "d, a", d, a);                      \
     map(Evaluate<lanes::M##_value>{}, d, a);                \
     return {};                                              \
   }
@@ -256,7 +268,7 @@ constexpr bool check_trailing() {
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_row<lanes::M##_value, D, A, B>());              \
-    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
+    PTO_EACH_ELEMENT(M, "d, a, b", d, a, b);                            \
     map(Evaluate<lanes::M##_value>{}, d, a, b);                         \
     return {};                                                          \
   }
@@ -265,7 +277,7 @@ constexpr bool check_trailing() {
   template <class D, class A, class B, class C, class... X>                         \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const C& c, const X&...) { \
     static_assert(check_row<lanes::M##_value, D, A, B, C>());                       \
-    PTO_INSTRUCTION(M, "d, a, b, c", out(d), in(a, b, c));                          \
+    PTO_EACH_ELEMENT(M, "d, a, b, c", d, a, b, c);                                  \
     map(Evaluate<lanes::M##_value>{}, d, a, b, c);                                  \
     return {};                                                                      \
   }
@@ -273,7 +285,7 @@ constexpr bool check_trailing() {
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_row<lanes::M##_value, D, A, B>());              \
-    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
+    PTO_EACH_ELEMENT(M, "d, a, b", d, a, b);                            \
     map(Accumulate<lanes::M##_value, typename D::DType>{}, d, a, b, d); \
     return {};                                                          \
   }
@@ -281,7 +293,7 @@ constexpr bool check_trailing() {
   template <class D, class A, class... X>                                                        \
   PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const X&...) {            \
     static_assert(check_row<lanes::of##_value, D, A>());                                         \
-    PTO_INSTRUCTION(M, "d, a, scalar", out(d), in(a));                                           \
+    PTO_EACH_ELEMENT(M, "d, a, scalar", d, a);                                                   \
     const auto b = to_compute(scalar);                                                           \
     map([b](auto v) { return evaluate<lanes::of##_value>(v, lanes::splat<decltype(v)>(b)); }, d, \
         a);                                                                                      \

@@ -7,7 +7,8 @@
 //
 // Invariant: the valid columns tell which operand of TROWEXPAND... is expanded; Cols may differ. It
 // is a column (one valid column), or a row-major tile of 32 bytes per row, whose element j mod
-// (32 / sizeof(T)) goes to column j.
+// (32 / sizeof(T)) goes to column j. A destination may be an operand, the row of TCOLEXPAND...
+// included.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/elementwise/elementwise.hpp"
@@ -173,7 +174,8 @@ PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {
         },
         d, b.data());
   } else {
-    for (int r = 0; r < d.GetValidRow(); ++r)
+    // The first row last: where d is b, the others still read it.
+    for (int r = d.GetValidRow() - 1; r >= 0; --r)
       map_row(Evaluate<F>{}, d, r, a.data() + A::Offset(r, 0), b.data());
   }
 }

@@ -155,4 +155,23 @@ TEST(Expansions, repeat_a_column_a_row_and_a_number) {
   check_repetition<uint32_t>(), check_repetition<int64_t>(), check_repetition<uint64_t>();
 }
 
+template <int Cols>
+void check_in_place() {
+  using D = Tile<TileType::Vec, float, 3, Cols, BLayout::RowMajor, DYNAMIC, DYNAMIC>;
+  D d(3, Cols - 3), before(3, Cols - 3);
+  fill_small(before, 1);
+  d = before;
+  TCOLEXPANDSUB(d, d, d);
+  EXPECT_EQ(differs(d, before, 0,
+                    [&](int r, int c) {
+                      return wide(before.GetElement(r, c) - before.GetElement(0, c));
+                    }),
+            "");
+}
+
+TEST(Expansions, take_a_destination_that_is_the_expanded_operand) {
+  check_in_place<64>();
+  check_in_place<1024>();  // rows too long for blocks of columns
+}
+
 }  // namespace pto::expand_test

@@ -49,7 +49,7 @@ PTO_INLINE void combine_relu_convert(D& d, const A& a, const B& b) {
 // towards integers and round to nearest towards floats.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TPACK(D& d, const S& s, const X&...) {
-  PTO_INSTRUCTION(TPACK, "d, s", out(d), in(s));
+  PTO_EACH_ELEMENT(TPACK, "d, s", d, s);
   return TCVT(d, s, RoundMode::CAST_NONE);
 }
 
@@ -58,7 +58,7 @@ template <class D, class A, class... X>
 PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X&...) {
   static_assert(check_elementwise<D, A>());
   static_assert(detail::check_axpy<D, A>());
-  PTO_INSTRUCTION(TAXPY, "d, a, scalar", out(d), in(a));
+  PTO_EACH_ELEMENT(TAXPY, "d, a, scalar", d, a);
   const auto s = to_compute(scalar);
   map(
       [s](auto x, auto old) {
@@ -74,7 +74,7 @@ PTO_INLINE RecordEvent TAXPY(D& d, const A& a, typename A::DType scalar, const X
   template <class D, class A, class B, class... X>                                                \
   PTO_INLINE RecordEvent M(D& d, const A& a, typename A::DType scalar, const B& b, const X&...) { \
     static_assert(check_row<lanes::of##_value, D, A, B>());                                       \
-    PTO_INSTRUCTION(M, "d, a, scalar, b", out(d), in(a, b));                                      \
+    PTO_EACH_ELEMENT(M, "d, a, scalar, b", d, a, b);                                              \
     const auto s = to_compute(scalar);                                                            \
     map([s](auto x,                                                                               \
             auto y) { return evaluate<lanes::of##_value>(x, lanes::splat<decltype(x)>(s), y); },  \
@@ -89,7 +89,7 @@ PTO_WITH_SCALAR(TSUBSC, TSUBC)
 template <class D, class A, class... X, typename Enable<kIsTile<A>>::type = 0>
 PTO_INLINE RecordEvent TDIVS(D& d, typename D::DType scalar, const A& a, const X&...) {
   static_assert(check_row<lanes::TDIV_value, D, A>());
-  PTO_INSTRUCTION(TDIVS, "d, scalar, a", out(d), in(a));
+  PTO_EACH_ELEMENT(TDIVS, "d, scalar, a", d, a);
   const auto s = to_compute(scalar);
   map([s](auto x) { return evaluate<lanes::TDIV_value>(lanes::splat<decltype(x)>(s), x); }, d, a);
   return {};
@@ -103,7 +103,7 @@ PTO_INLINE RecordEvent TADDDEQRELU(D& d, const A& a, const B& b, float scale, co
       kSame<typename A::DType, int32_t> && kSame<typename B::DType, int32_t> &&
           kSame<typename D::DType, half>,
       "TADDDEQRELU: the sources must be int32_t and the destination half; convert with TCVT");
-  PTO_INSTRUCTION(TADDDEQRELU, "d, a, b, scale, [tmp]", out(d), in(a, b));
+  PTO_EACH_ELEMENT(TADDDEQRELU, "d, a, b, scale, [tmp]", d, a, b);
   map(
       [scale](auto x, auto y) {
         const auto sum = lanes::convert<float>(evaluate<lanes::TADD_value>(x, y));
@@ -117,7 +117,7 @@ PTO_INLINE RecordEvent TADDDEQRELU(D& d, const A& a, const B& b, float scale, co
   template <class D, class A, class B, class... X>                      \
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
     static_assert(check_elementwise<D, A, B>());                        \
-    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
+    PTO_EACH_ELEMENT(M, "d, a, b", d, a, b);                            \
     detail::combine_relu_convert<lanes::of##_value>(d, a, b);           \
     return {};                                                          \
   }

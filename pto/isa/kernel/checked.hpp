@@ -7,21 +7,22 @@
 //     #include <pto/pto-inst.hpp>
 //
 // The checks: sources have been written; valid regions, indices and TASSIGN's addresses lie within
-// their tiles and locations; views lie within the registered memory of their pointer, are aligned
-// to their elements (to vectors where TSTORE streams), and have a known extent where their bound is
-// looked up; no two blocks of a launch store to the same memory, unless they add atomically or one
-// has waited since. A failure is the text of the launch; its block ends by a C++ exception, in
-// builds without exceptions too (which then destroy no objects on the way). Outside launches the
-// failure throws std::runtime_error. The checks know of writes per tile for a tile's own storage,
-// and per 32 bytes for the memory of a location; a tile whose data() was taken counts as written.
-// Of the stores they compare TSTORE's.
+// their tiles and locations; sources of element-wise instructions are valid where the destination
+// is; a window of TSUBVIEW has the layout of its source; views lie within the registered memory of
+// their pointer, which is not null, are aligned to their elements (to vectors where TSTORE
+// streams), and have a known extent where their bound is looked up; no two blocks of a launch store
+// to the same memory, unless they add atomically or one has waited since. A failure is the text of
+// the launch; its block ends by a C++ exception, in builds without exceptions too (which then
+// destroy no objects on the way). Outside launches the failure throws std::runtime_error. The
+// checks know of writes per tile for a tile's own storage, and per 32 bytes for the memory of a
+// location; a tile whose data() was taken counts as written. Of the stores they compare TSTORE's.
 //
 // Invariant: the checks are here and in libpto. The code of checked kernels lives in an inline
 // namespace of its own, so that both kinds of objects may meet in one program.
 // Thread safety: any thread.
 #pragma once
 #include "pto/abi/checks.h"
-#include "pto/isa/tile/types.hpp"
+#include "pto/isa/tile/rules.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace checked {
@@ -36,6 +37,25 @@ PTO_INLINE void require_element(int row, int col, int rows, int cols) {
 // Requires that rows x cols elements from (row, col) on lie within a tile of all_rows x all_cols.
 PTO_INLINE void require_window(int row, int col, int rows, int cols, int all_rows, int all_cols) {
   if (rows > 0 && cols > 0) require_element(row + rows - 1, col + cols - 1, all_rows, all_cols);
+}
+// Requires that a window shares the layout of its source: its corners lie where the source's do.
+template <class D, class S>
+PTO_INLINE void require_same_steps(int row, int col, int rows, int cols) {
+  const int ends[][2] = {{rows - 1, 0}, {0, cols - 1}, {rows - 1, cols - 1}};
+  for (const auto& [r, c] : ends) {
+    if (rows <= 0 || cols <= 0) return;
+    const int in_source = S::Offset(row + r, col + c) - S::Offset(row, col);
+    if (D::Offset(r, c) != in_source) pto_check_failed_window(r, c, D::Offset(r, c), in_source);
+  }
+}
+// Requires that sources are valid where the destination is.
+template <class D, class... S>
+PTO_INLINE void require_covered(const char* name, const char* form, const D& d, const S&... s) {
+  int source = 0;
+  if (!Rules::kTakesOtherShapes)
+    (pto_check_covered(name, form, ++source, s.GetValidRow(), s.GetValidCol(), d.GetValidRow(),
+                       d.GetValidCol()),
+     ...);
 }
 PTO_INLINE void require_streamable(const volatile void* pointer, size_t vector) {
   const size_t misplaced = reinterpret_cast<uintptr_t>(pointer) % vector;

@@ -79,10 +79,10 @@ TEST(Checked, an_accumulator_that_was_never_written_cannot_be_added_to) {
 }
 
 TEST(Checked, a_part_that_was_not_written_is_named) {
-  AnyRow a(10), d(64);
+  AnyRow a(10), d(64), few(10);
   TASSIGN<1024>(a);
   TEXPANDS(a, 1.0f);
-  TADDS(d, a, 1.0f);  // d's own valid region does not end this: a is valid in 10 columns
+  TADDS(few, a, 1.0f);
   a.SetValidCol(64);
   EXPECT_ERROR(TADDS(d, a, 1.0f),
                "TADDS (d, a, scalar): source 1, a 1 x 64 tile in Vec, was not written at row 0, "
@@ -90,6 +90,28 @@ TEST(Checked, a_part_that_was_not_written_is_named) {
                PTO_READS, "load or compute all of its valid region first, or shrink it");
   AnyRow shorter(16);
   TADDS(shorter, a, 1.0f);  // reads as much as it writes
+}
+
+TEST(Checked, a_source_is_valid_where_the_destination_is) {
+  AnyRow a(10), b(20), d(20);
+  TEXPANDS(a, 1.0f);
+  TEXPANDS(b, 1.0f);
+  EXPECT_ERROR(TADD(d, b, a), "TADD (d, a, b): source 2 has 10 valid columns, the destination 20",
+               "an element is computed where the destination is valid, so that its sources must be",
+               "shrink the valid region of the destination, or widen that of the source");
+  Tile<TileType::Vec, float, 4, 16, BLayout::RowMajor, DYNAMIC, 16> rows(2), more(3);
+  Tile<TileType::Vec, half, 4, 16, BLayout::RowMajor, DYNAMIC, 16> halves(3);
+  TEXPANDS(rows, 1.0f);
+  TEXPANDS(more, 1.0f);
+  EXPECT_THAT(error_of([&] { TMULS(more, rows, 2.0f); }),
+              testing::HasSubstr("source 1 has 2 valid rows, the destination 3"));
+  EXPECT_THAT(error_of([&] { TCVT(halves, rows, RoundMode::CAST_RINT); }),
+              testing::HasSubstr("TCVT (d, s, [tmp], mode, [sat]): source 1 has 2 valid rows"));
+  EXPECT_THAT(error_of([&] { TADDSC(more, more, 2.0f, rows); }),
+              testing::HasSubstr("TADDSC (d, a, scalar, b): source 2 has 2 valid rows"));
+  more.SetValidRow(0);
+  TADD(more, rows, rows);  // computes nothing
+  TADD(a, b, b);           // and here as much as is valid
 }
 
 TEST(Checked, tiles_at_the_same_address_are_one) {
@@ -152,6 +174,17 @@ TEST(Checked, a_valid_region_lies_within_its_tile) {
   EXPECT_EQ(row.GetValidCol(), 64);
 }
 
+TEST(Checked, valid_sizes_of_a_type_stay) {
+  AnyRow row(5);
+  row.SetValidShape(1, 7);
+  EXPECT_ERROR(row.SetValidRow(0), "0 valid rows for a tile whose type has 1",
+               "a number in the type of a tile stays", "declare the tile with RowValid DYNAMIC");
+  Square square;
+  EXPECT_THAT(error_of([&] { square.SetValidShape(16, 8); }),
+              testing::HasSubstr("8 valid columns for a tile whose type has 16"));
+  EXPECT_EQ(row.GetValidCol(), 7);
+}
+
 TEST(Checked, positions_lie_within_their_tile) {
   Square s;
   EXPECT_ERROR(s.SetValue(256, 1.0f), "element 256 of a tile that stores 256 elements",
@@ -187,6 +220,24 @@ TEST(Checked, addresses_of_tiles_are_aligned_and_lie_within_their_location) {
                "TASSIGN: address 524256 of a tile of 256 bytes in Vec, which has 524288",
                "a tile lies within the memory of its location",
                "use a lower address or a smaller tile");
+}
+
+TEST(Checked, a_window_has_the_steps_of_its_source) {
+  Square s;
+  Tile<TileType::Vec, float, 16, 8> narrow;
+  EXPECT_ERROR(TSUBVIEW(narrow, s, 0, 8),
+               "TSUBVIEW (d, s, r, c): element (15, 0) lies 120 elements behind the first one in "
+               "the window, but 240 in its source",
+               "a window is a part of its source's storage, in the same layout",
+               "give the window the layout and the Cols of its source (the Rows of a column-major "
+               "one), and limit its valid region");
+  Tile<TileType::Vec, float, 1, 8> one;
+  TSUBVIEW(one, s, 3, 8);  // a single row needs no other
+  TileNz<TileType::Mat, float, 32, 16> boxed;
+  TileNz<TileType::Mat, float, 16, 16> lower;
+  EXPECT_THAT(error_of([&] { TSUBVIEW(lower, boxed, 16, 0); }),
+              testing::HasSubstr("element (0, 15) lies 135 elements behind the first one in the "
+                                 "window, but 263 in its source"));
 }
 
 // --- views
@@ -256,6 +307,16 @@ TEST(Checked, the_extent_behind_a_one_argument_view_must_be_known) {
                "TLOAD (tile, gm): nothing is known about the memory of GlobalTensor(pointer)",
                "the one-argument form ends where the registered memory of its pointer does",
                "pass a tensor or aclrtMalloc's memory to the kernel, or give the view a count");
+}
+
+TEST(Checked, a_null_pointer_is_no_memory) {
+  Row row;
+  float* const nothing = nullptr;
+  EXPECT_ERROR(TLOAD(row, GlobalTensor(nothing, 64)),
+               "TLOAD (tile, gm): the view's pointer is null",
+               "an instruction reads or writes the memory of its view",
+               "point the view at memory, or give it no elements");
+  TLOAD(row, GlobalTensor(nothing, 0));
 }
 
 TEST(Checked, pointers_are_aligned_to_their_elements) {

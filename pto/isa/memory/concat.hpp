@@ -81,7 +81,10 @@ PTO_INLINE void interleave_row(T* d, const T* a, const T* b, int first, int last
     lanes::store<N>(to, lanes::zip_low(p, q));
     lanes::store<N>(to + N, lanes::zip_high(p, q));
   }
-  for (; i < last; ++i, ++to) *to = (i & 1 ? y : x)[i / 2];
+  for (; i < last; ++i, ++to) {
+    const R* const from = i & 1 ? y : x;  // by name: g++'s pointer checks misread (c ? y : x)[k]
+    *to = from[i / 2];
+  }
 }
 
 // Moves the even elements of s to even, the odd ones to odd.
@@ -97,7 +100,10 @@ PTO_INLINE void deinterleave_row(T* even, T* odd, const T* s, int count) {
     lanes::store<N>(p + i / 2, lanes::unzip_even(low, high));
     lanes::store<N>(q + i / 2, lanes::unzip_odd(low, high));
   }
-  for (; i < count; ++i) (i & 1 ? q : p)[i / 2] = from[i];
+  for (; i < count; ++i) {
+    R* const to = i & 1 ? q : p;  // by name, as above
+    to[i / 2] = from[i];
+  }
 }
 
 }  // namespace detail

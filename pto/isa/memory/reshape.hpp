@@ -114,8 +114,8 @@ PTO_INLINE RecordEvent TFILLPAD_EXPAND(D& d, const S& s, const X&...) {
 }
 
 // d[i, j] is s[row + i, col + j] where d has s's strides: the columns of a row-major tile must be
-// s's. In a boxed tile (row, col) starts a box. d's valid region must end within s, which checked
-// builds check.
+// s's. In a boxed tile (row, col) starts a box. d's valid region must end within s. Checked builds
+// check all of that.
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&...) {
   PTO_ENTER(TSUBVIEW, "d, s, r, c", out(d), in(s));
@@ -123,7 +123,8 @@ PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&
   static_assert(kSame<typename D::DType, typename S::DType>,
                 "TSUBVIEW: both tiles must have the same element type; change it with TRESHAPE");
   PTO_IF_CHECKED(
-      checked::require_window(row, col, d.GetValidRow(), d.GetValidCol(), S::Rows, S::Cols);)
+      checked::require_window(row, col, d.GetValidRow(), d.GetValidCol(), S::Rows, S::Cols);
+      (checked::require_same_steps<D, S>(row, col, d.GetValidRow(), d.GetValidCol()));)
   moves::bind_bytes(d, moves::bytes_of(static_cast<const S&>(s).data() + S::Offset(row, col)));
   return {};
 }

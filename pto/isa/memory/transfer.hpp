@@ -170,11 +170,30 @@ template <class G, class D>
 void store_matrix(const G& g, const D& d);
 
 template <class G, class D>
-constexpr bool check_transfer() {
+constexpr bool check_elements() {
   static_assert(sizeof(typename G::Element) == sizeof(typename D::DType) || D::Loc == TileType::Acc,
                 "TLOAD, TSTORE: memory and tile must have the same element type; "
                 "convert the tile with TCVT");
   return true;
+}
+template <class G, class D>
+constexpr bool check_transfer() {
+  constexpr bool kIsPointer = !__is_class(G), kFit = !kIsPointer && !kIsTile<G> && kIsTile<D>;
+  static_assert(!kIsPointer,
+                "TLOAD, TSTORE: memory is a GlobalTensor; write GlobalTensor(pointer, count)");
+  static_assert(kFit || kIsPointer,
+                "TLOAD, TSTORE: one operand is memory and one a tile; write TLOAD(tile, memory) or "
+                "TSTORE(memory, tile)");
+  if constexpr (kFit) return check_elements<G, D>();
+  return kFit;
+}
+template <class G, class D>
+constexpr bool check_store() {
+  constexpr bool kFits = check_transfer<G, D>();
+  if constexpr (kFits)
+    static_assert(kSame<typename G::DType, typename G::Element>,
+                  "TSTORE: the memory is const; view memory that may be written");
+  return kFits;
 }
 
 template <class G, class D>
@@ -263,7 +282,7 @@ PTO_INLINE RecordEvent TSTORE(const G& g, const D& d, const X&...) {
   PTO_INSTRUCTION(TSTORE, "gm, tile", out(g), in(d));
   PTO_IF_CHECKED(if (Hint == CacheHint::Stream)
                      checked::require_streamable(g.data(), kVectorBytes);)
-  static_assert(detail::check_transfer<G, D>());
+  static_assert(detail::check_store<G, D>());
   constexpr int N = kLanes<typename D::DType>;
   if constexpr (detail::kIsMatrixTransfer<G, D>) {
     detail::store_matrix(g, d);

@@ -38,7 +38,7 @@ struct FiveDims {
     static_assert(
         sizeof...(I) == 5 || sizeof...(I) == kDynamicCount,
         "Shape and Stride take five values or one for each DYNAMIC dimension; give that many");
-    const int64_t values[] = {int64_t(given)...};
+    const int64_t values[] = {kept(int64_t(given))...};
     int next = 0;
     for (int i = 0; i < 5; ++i) {
       if (sizeof...(I) == 5)
@@ -56,7 +56,15 @@ struct FiveDims {
     static_assert(sizeof...(Dims) == sizeof...(I),
                   "SetShape, SetStride: each dimension that is named needs a value; give as many "
                   "values as dimensions");
-    ((value[Dims] = int64_t(given)), ...);
+    ((value[Dims] = kept(int64_t(given))), ...);
+  }
+
+ private:
+  // Hides a constant 0 or -1: with AVX-512 g++ 12 copies such numbers behind equal ones as if they
+  // were those, so that {1, 1, 1, 0} becomes {1, 1, 1, 1}.
+  static PTO_INLINE int64_t kept(int64_t n) {
+    if (__builtin_constant_p(n) && (n == 0 || n == -1)) asm("" : "+r"(n));
+    return n;
   }
 };
 

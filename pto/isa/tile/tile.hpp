@@ -29,7 +29,9 @@ struct ValidExtent {
   static_assert(Static >= 0 && Static <= Full,
                 "Tile: the valid region must fit the tile; use at most its rows and columns");
   static constexpr PTO_INLINE int get() { return Static; }
-  PTO_INLINE void set(int) {}
+  PTO_INLINE void set([[maybe_unused]] int n) {
+    PTO_IF_CHECKED(if (n != Static) pto_check_failed_fixed(n, Static, Axis);)
+  }
 };
 template <int Full, int Axis>
 struct ValidExtent<DYNAMIC, Full, Axis> {
@@ -189,8 +191,10 @@ struct Tile : ColumnHint<Rules::kKeepsTileState && Location != TileType::Reg> {
     static_assert((RowValid == DYNAMIC) != (ColValid == DYNAMIC),
                   "Tile(n): exactly one of RowValid and ColValid must be DYNAMIC; give Tile(rows, "
                   "cols) two numbers where both are");
-    rows_.set(valid);
-    cols_.set(valid);
+    if constexpr (RowValid == DYNAMIC)
+      rows_.set(valid);
+    else
+      cols_.set(valid);
     if constexpr (kMustClear) clear_padding();
   }
   PTO_INLINE Tile(int rows, int cols) {
