@@ -41,30 +41,30 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 890,
+    "abi": 895,
     "adapters": 18360,
     "aten": 3550,
-    "base": 1590,
+    "base": 1655,
     "bench": 1224,
-    "bindings": 5575,
+    "bindings": 5590,
     "cmake": 90,
     "codegen": 3680,
     "compat": 3955,
-    "compiler": 2210,
+    "compiler": 2215,
     "device": 465,
     "formulas": 585,
     "graphs": 190,
     "ir": 5330,
     "isa": 21150,  # functions of doubles on vectors took 300
     "language": 12600,
-    "launch": 6750,
+    "launch": 6820,
     "models": 2500,
     "operators": 3330,
     "ops": 5180,
     "passes": 2810,
     "pto": 2300,
     "studio": 1000,
-    "tasks": 11425,
+    "tasks": 11500,
     "testing": 1290,  # most of it moved here from tests/conformance
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

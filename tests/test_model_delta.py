@@ -82,7 +82,7 @@ def test_equal_keys_that_nothing_forgets_lose_no_digits():
     assert_agrees(arguments)
 
 
-@pytest.mark.parametrize("least", [-1, -40])
+@pytest.mark.parametrize("least", [-1, -40, -1e30, -torch.inf])
 def test_what_forgets_fast_stays_finite(least):
     torch.manual_seed(0)
     arguments = formulas.delta_arguments([200, 5], 1, 2)

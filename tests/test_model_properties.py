@@ -105,6 +105,12 @@ def called(name, arguments):
     return found if isinstance(found, tuple) else (found,)
 
 
+def as_numpy(x):
+    if x.dtype == BF16:
+        return x.view(torch.int16).numpy().copy().view(ml_dtypes.bfloat16)
+    return x.numpy().copy()
+
+
 def copies(arguments):
     return [x.clone() for x in arguments]
 
@@ -211,6 +217,44 @@ def test_a_cache_that_is_a_view_is_written_and_what_lies_between_stays(name):
         assert (between == 5).all()
 
 
+with_two_caches = pytest.mark.parametrize("name", [n for n in CASES if len(caches_of(n)) > 1])
+
+
+@with_two_caches
+@pytest.mark.parametrize("kind", ["torch", "npu", "numpy"])
+def test_caches_that_share_memory_are_refused_before_anything_is_written(name, kind):
+    arguments = given(name)
+    first, second = caches_of(name)[:2]
+    sizes = [arguments[i].nbytes for i in (first, second)]
+    both = torch.zeros(sum(sizes), dtype=torch.int8)
+    both = both.to("npu") if kind == "npu" else both.numpy() if kind == "numpy" else both
+    make = {"torch": lambda x: x, "npu": lambda x: x.to("npu"), "numpy": as_numpy}[kind]
+    made = [make(x) for x in arguments]
+    for place, begin in ((first, 0), (second, sizes[0] - 64)):
+        part = both[begin : begin + made[place].nbytes]
+        made[place] = part.view(made[place].dtype).reshape(made[place].shape)
+    second_name = getattr(models, name).tensor_names[second]
+    with pytest.raises((RuntimeError, ValueError), match=f"{second_name}.* {sizes[0] - 64} to"):
+        called(name, made)
+    assert not both.any()
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x.to("npu"), as_numpy],
+                         ids=["torch", "npu", "numpy"])  # fmt: skip
+def test_keys_and_values_may_alternate_in_one_buffer(make):
+    right, apart = given("qwen3_attention"), [make(x) for x in given("qwen3_attention")]
+    results = called("qwen3_attention", right)
+    places = caches_of("qwen3_attention")
+    whole = make(torch.stack([x for i, x in enumerate(given("qwen3_attention")) if i in places], 1))
+    for k, place in enumerate(places):
+        apart[place] = whole[:, k]
+    found = called("qwen3_attention", apart)
+    assert_same([torch.as_tensor(x.astype("f") if make is as_numpy else x).cpu() for x in found],
+                [x.float() if make is as_numpy else x for x in results])  # fmt: skip
+    for place in places:
+        assert (make(right[place]) == apart[place]).all()
+
+
 @with_caches
 def test_a_cache_that_cannot_be_written_is_an_error_before_anything_is(name):
     for place in caches_of(name):
@@ -221,12 +265,6 @@ def test_a_cache_that_cannot_be_written_is_an_error_before_anything_is(name):
             getattr(models, name)(*arguments, **CASES[name][1])
         for x, y in zip(arguments, before, strict=True):
             assert x.tobytes() == y.tobytes()
-
-
-def as_numpy(x):
-    if x.dtype == BF16:
-        return x.view(torch.int16).numpy().copy().view(ml_dtypes.bfloat16)
-    return x.numpy().copy()
 
 
 @with_caches

@@ -67,8 +67,9 @@ def test_what_no_longer_fits_is_captured_anew_visibly(two, kernels):
     changed = [arguments("private", two, 1, rows=3), arguments("private", two, 1, n=4),
                arguments("shared", two, 1)]  # fmt: skip
     for count, args in enumerate(changed, 1):
-        with pytest.warns(RuntimeWarning, match="captured anew"):
+        with pytest.warns(RuntimeWarning, match="captured anew") as told:
             graph.replay(args)
+        assert told[0].filename == __file__  # the line that replays
         check(args)
         assert graph.recaptures == count
 

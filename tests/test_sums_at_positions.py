@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums at positions against NumPy: floats fold in double in row-major order, rounded once."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -73,12 +74,14 @@ class Case:
         return sums.astype(self.kind)
 
 
+@functools.cache
 def add_rows(axis):
-    return lambda x, i, s: pto.index_add(x, axis, i, s)
+    return pto.jit(lambda x, i, s: pto.index_add(x, axis, i, s))
 
 
+@functools.cache
 def add_elements(axis):
-    return lambda x, i, s: pto.scatter_add(x, axis, i, s)
+    return pto.jit(lambda x, i, s: pto.scatter_add(x, axis, i, s))
 
 
 def same_bits(got, want):
@@ -91,7 +94,7 @@ def test_parts_join_what_is_there_in_their_order(kind, monkeypatch):
     for is_row, cases in ((True, ROWS), (False, LINES)):
         for shape, axis, count in cases:
             case = Case(kind, shape, axis, count, is_row)
-            program = pto.jit((add_rows if is_row else add_elements)(axis))
+            program = (add_rows if is_row else add_elements)(axis)
             for threads in (1, 3):
                 monkeypatch.setattr(pto.config, "threads", threads)
                 same_bits(program(case.x, case.index, case.src), case.want())
@@ -102,7 +105,7 @@ def test_parts_join_what_is_there_in_their_order(kind, monkeypatch):
 def test_large_sums_have_the_same_bits_on_every_number_of_threads(kind, shape, monkeypatch):
     for axis, is_row in itertools.product(range(len(shape)), (True, False)):
         case = Case(kind, shape, axis, 700, is_row)
-        program = pto.jit((add_rows if is_row else add_elements)(axis))
+        program = (add_rows if is_row else add_elements)(axis)
         for threads in (1, 2, 7):
             monkeypatch.setattr(pto.config, "threads", threads)
             same_bits(program(case.x, case.index, case.src), case.want())
@@ -118,7 +121,7 @@ def test_the_order_of_the_parts_decides_what_cancels(size, width):
             total += float(src[k, 0])
         index, parts = np.full(5, size - 1), src[[*order, 1]]
         index[4] = 0
-        got = pto.jit(add_rows(0))(x, index, parts)
+        got = add_rows(0)(x, index, parts)
         assert (got[-1] == np.float32(total)).all() and (got[0] == 1).all() and not got[1:-1].any()
 
 
@@ -130,7 +133,7 @@ def test_elements_that_no_position_names_keep_their_bits(kind, shape, count):
     x = draw.integers(0, np.iinfo(word).max, shape, word).view(kind)  # signaling NaN among them
     index = draw.integers(0, shape[0] // 2, count) * 2
     src = np.ones((count, *shape[1:]), kind)
-    got = pto.jit(add_rows(0))(x, index, src)
+    got = add_rows(0)(x, index, src)
     named = np.isin(np.arange(shape[0]), index)
     assert (got.view(word)[~named] == x.view(word)[~named]).all()
     assert (np.isnan(got[named]) == np.isnan(x[named])).all()
@@ -155,7 +158,7 @@ def test_a_position_out_of_range_is_told_before_anything_is_written(kind, shape,
 def test_into_an_axis_without_elements_nothing_is_added():
     for kind in ("i4", "f4"):
         x, skipped = np.zeros((0, 3), kind), np.full(5, -1)
-        same_bits(pto.jit(add_rows(0))(x, skipped, np.ones((5, 3), kind)), x)
+        same_bits(add_rows(0)(x, skipped, np.ones((5, 3), kind)), x)
 
 
 @pytest.mark.parametrize("kind", ["i8", "f4"])

@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+#include "pto/base/meeting.hpp"
+
 namespace pto::strided_test {
 
 struct View {
@@ -141,6 +143,32 @@ TEST(Strided, huge_extents_and_strides_are_counted_or_refused) {
   EXPECT_EQ(element_bytes(many.ref()), std::numeric_limits<int64_t>::max());
   EXPECT_FALSE(is_injective(3, many.sizes, many.strides)) << "the second axis reaches the third";
   EXPECT_TRUE(is_injective(2, many.sizes + 1, many.strides + 1));
+}
+
+TEST(Strided, tensors_that_do_not_meet_share_no_byte) {
+  std::mt19937 random(6);
+  int apart = 0;  // of tensors with a common range
+  for (int i = 0; i < 20'000; ++i) {
+    const View a = random_view(&random), b = random_view(&random);
+    if (may_meet(a.ref(), b.ref())) continue;
+    apart += overlap(address_range(a.ref()), address_range(b.ref()));
+    std::set<uintptr_t> taken;
+    for (const uintptr_t at : addresses_of(a)) taken.insert({at, at + 1});
+    for (const uintptr_t at : addresses_of(b)) EXPECT_EQ(taken.count(at) + taken.count(at + 1), 0);
+  }
+  EXPECT_GT(apart, 100);
+}
+
+TEST(Strided, caches_that_alternate_in_one_buffer_do_not_meet) {
+  const auto at = [](int element) {
+    return reinterpret_cast<void*>(uintptr_t(4096 + 2 * element));
+  };
+  const View keys{at(0), 3, {5, 3, 8}, {48, 8, 1}}, values{at(24), 3, {5, 3, 8}, {48, 8, 1}};
+  EXPECT_FALSE(may_meet(keys.ref(), values.ref()));
+  const View columns{at(0), 2, {5, 2}, {-4, 1}}, others{at(2), 2, {5, 2}, {-4, 1}};
+  EXPECT_FALSE(may_meet(columns.ref(), others.ref()));
+  const View late{at(23), 3, {5, 3, 8}, {48, 8, 1}};
+  EXPECT_TRUE(may_meet(keys.ref(), late.ref()));
 }
 
 }  // namespace pto::strided_test

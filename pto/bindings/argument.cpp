@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "pto/abi/limits.h"
+#include "pto/base/meeting.hpp"
 #include "pto/base/strided.hpp"
 
 namespace pto::bindings {
@@ -158,7 +159,7 @@ void ArgumentReader::check_target(const pto_tensor_ref& target, PyObject* name, 
   const AddressRange here = address_range(target);
   for (size_t i = 0; i < others.size(); ++i) {
     const AddressRange there = address_range(others[i]);
-    if (!overlap(here, there)) continue;
+    if (!may_meet(target, others[i])) continue;
     const auto bytes = [first = std::min(here.first, there.first)](const AddressRange& range) {
       return std::to_string(range.first - first) + " to " + std::to_string(range.end - first);
     };

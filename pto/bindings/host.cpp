@@ -9,6 +9,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <stdexcept>
 
 #include "pto/bindings/host_recording.hpp"
 #include "pto/bindings/module.hpp"
@@ -25,7 +26,8 @@ namespace {
 
 // --- the worker that runs Python -----------------------------------------------------------------
 
-// Runs Python programs: `load(payload)` returns a function, called with arrays and numbers.
+// Runs Python programs: `load(payload)` returns a function, called with arrays and numbers, which
+// returns the text of its failure, or None.
 class PythonExecutor final : public TaskExecutor {
  public:
   explicit PythonExecutor(nb::object load) : load_(std::move(load)) {}
@@ -45,7 +47,8 @@ class PythonExecutor final : public TaskExecutor {
     nb::list arrays, numbers;
     for (const pto_tensor& tensor : tensors) arrays.append(array_of(tensor));
     for (size_t i = 0; i < scalars.size(); ++i) numbers.append(number_of(scalars[i]));
-    functions_.at(program)(arrays, numbers);
+    const nb::object failure = functions_.at(program)(arrays, numbers);
+    if (!failure.is_none()) throw std::runtime_error(nb::cast<std::string>(failure));
   }
 
  private:

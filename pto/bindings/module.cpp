@@ -11,12 +11,25 @@ namespace nb = nanobind;
 
 namespace pto::bindings {
 
+namespace {
+
+// User code may say anything: bytes that are no UTF-8 become marks, and the error stays.
+nb::object str_of(const std::string& text) {
+  PyObject* const made =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (made == nullptr) nb::raise_python_error();
+  return nb::steal(made);
+}
+
+}  // namespace
+
 void set_python_error(const Error& error) {
   const ErrorText& text = error.text();
   try {
     nb::object classes = nb::module_::import_("pto.errors").attr("BY_KIND");
     nb::object type = classes[static_cast<size_t>(error.kind())];
-    nb::object value = type(text.what, text.why, text.fix, error.location());
+    nb::object value =
+        type(str_of(text.what), str_of(text.why), str_of(text.fix), str_of(error.location()));
     PyErr_SetObject(type.ptr(), value.ptr());
   } catch (nb::python_error& raised) {  // by a signal handler, such as that of Ctrl-C
     raised.restore();
@@ -29,13 +42,14 @@ namespace {
 void set_task_failure(const HostError& error) {
   const TaskFailure& failure = error.failure;
   nb::object type = nb::module_::import_("pto.errors").attr("TaskFailure");
-  nb::object value = type(error.text().what, error.text().why, error.text().fix);
+  const ErrorText& text = error.text();
+  nb::object value = type(str_of(text.what), str_of(text.why), str_of(text.fix));
   value.attr("task") = failure.task;
-  value.attr("name") = failure.name;
-  value.attr("site") = failure.site;
+  value.attr("name") = str_of(failure.name);
+  value.attr("site") = str_of(failure.site);
   value.attr("device") = failure.device;
   value.attr("signal") = failure.signal;
-  value.attr("cause") = failure.text;
+  value.attr("cause") = str_of(failure.text);
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 from pto.language.checks import check
 from pto.language.control import loop
 from pto.language.dtypes import f32, f64
-from pto.language.elementwise import exp, rsqrt, square, where
+from pto.language.elementwise import exp, maximum, rsqrt, square, where
 from pto.language.fill import zeros
 from pto.language.generated import arange, eye
 from pto.language.jit import jit
@@ -31,6 +31,7 @@ from pto.models.formulas import EPS, require_shapes, rsqrt_of, sizes_of
 
 CHUNK = 64  # tokens
 FEW = 8  # tokens that go one by one; more are a chunk, filled up with zeros
+ALL_GONE = -200.0  # of g and less nothing is left: exp() of it is 0 in f32
 LEAF = 8  # rows of a triangle whose inverse is a sum of powers: larger ones lose digits
 
 
@@ -71,13 +72,14 @@ def _chunk(q, k, v, beta, g, state) -> tuple[Tensor, Tensor]:
     """(out [CHUNK, width], new state) of at most CHUNK tokens of a head, as sums over pairs.
 
     Tokens that are not there have k = v = g = 0. The decay of a pair is exp(sum of g between), the
-    difference of two sums, which may be large: so f64. Above the diagonal it is -infinity, as the
-    exponential would overflow.
+    difference of two sums, which may be large: so f64, and no g below ALL_GONE, whose sum would
+    have no digits for the tokens behind it, or be infinite. Above the diagonal it is -infinity, as
+    the exponential would overflow.
     """
     place = arange(CHUNK)
     row, column = place[:, None], place[None, :]
     keys = _filled(2 * CHUNK, (0, k), (CHUNK, q))  # and queries
-    total = cumsum(cast(_filled(CHUNK, (0, g[:, None])), f64), 0)
+    total = cumsum(cast(maximum(_filled(CHUNK, (0, g[:, None])), ALL_GONE), f64), 0)
     beta = _filled(CHUNK, (0, beta[:, None]))
     between = cast(total - total.reshape(1, CHUNK), f32)
     decay = exp(where(row >= column, between, -math.inf))

@@ -10,7 +10,9 @@ Tasks that touch common memory follow each other in the order of submission, on 
 the orchestrating thread uses the context, until its function returns.
 """
 
+import os
 import sys
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.tasks.arguments import Arg, ParamType, TensorHandle, check_arg
 from pto.tasks.origin import Origin
 from pto.tasks.package import CompiledPackage
+from pto.tasks.runtime import refuse_fork
 from pto.tasks.shared import PrivateCopies
 
 if TYPE_CHECKING:
@@ -68,6 +71,18 @@ class Node:
         return f"<task {self.id}: {'done' if self.done else 'under way'}>"
 
 
+_live: "weakref.WeakSet[Context]" = weakref.WeakSet()
+
+
+def _end_all() -> None:
+    """Ends what a forked child has copies of: its tasks would go into its parent's mailboxes."""
+    for context in list(_live):
+        context.end()
+
+
+os.register_at_fork(after_in_child=_end_all)
+
+
 class AwaitedTaskFailed(Failure):
     """Raised by wait() inside an orchestration; its run raises the task's own failure."""
 
@@ -87,6 +102,7 @@ class Context:
         self._scopes: list[list[TensorHandle]] = []
         self._used: set[HostKernel] = set()
         self._is_over = False
+        _live.add(self)
 
     def peers(self) -> list[int]:
         """The devices' ids."""
@@ -199,6 +215,7 @@ class Context:
 
     def _check(self) -> None:
         if self._is_over:
+            refuse_fork(self._runtime._process)
             raise Failure(
                 "the orchestration has ended", "a context belongs to one run of it",
                 "use it inside the function only",

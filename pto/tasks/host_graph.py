@@ -116,7 +116,7 @@ class HostGraph(Drawn):
                 f"graph {self.name!r} is captured anew: its arguments' structure, types, shapes, "
                 "strides, overlaps or numbers have changed",
                 RuntimeWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
             self._capture(args)
             self.recaptures += 1

@@ -42,6 +42,7 @@ from pto.tasks.runtime import (
     Runtime,
     check_platform_of,
     check_program_name,
+    refuse_fork,
     refuse_unknown,
     registered,
 )
@@ -166,6 +167,7 @@ class HostRuntime(Runtime):
         with self._lock:
             self._programs.clear()
             self._memory.closed = True
+        self.end_failed_run()
         self._engine.close()
         _open.discard(self)
 
@@ -190,7 +192,7 @@ class HostRuntime(Runtime):
 
         def work() -> tuple[None, None]:
             trace = self._tracing.request()
-            replay(lambda: self._engine.begin(seconds, trace.path, trace.level),
+            replay(lambda: self._begin(seconds, trace),
                    lambda: self._tracing.keep(name, self._engine.end(), trace))  # fmt: skip
             return None, None
 
@@ -200,8 +202,13 @@ class HostRuntime(Runtime):
         """Does the work in its turn among the runs."""
         return self._queue.execute(name, work)
 
+    def _begin(self, seconds: float, trace: Any) -> None:
+        self.end_failed_run()
+        self._engine.begin(seconds, trace.path, trace.level)
+
     def end_failed_run(self) -> None:
-        """Ends the engine's run if an error came before its end."""
+        """Ends the engine's run if an error came before its end, such as one of a signal handler:
+        that may come anywhere, so each run and close() begin so."""
         if self._engine.is_running:
             self._engine.stop("it was interrupted", True)
             with suppress(Failure):
@@ -248,7 +255,7 @@ class HostRuntime(Runtime):
     ) -> tuple[HostReport, Any]:
         trace = self._tracing.request()
         copies = PrivateCopies(self._memory)
-        self._engine.begin(seconds, trace.path, trace.level)
+        self._begin(seconds, trace)
         context = Context(self, self._engine, kernels, copies)
         raised = value = counts = None
         try:
@@ -256,8 +263,10 @@ class HostRuntime(Runtime):
                 value = orch(context, args)
         except BaseException as error:  # noqa: BLE001 raised again below
             raised = error
-            why = f"its orchestration raised {type(error).__name__}: {error}"
-            if isinstance(error, DeadlinePassed):  # the engine may not have noticed yet
+        refuse_fork(self._process)  # the orchestration may have returned in a child, too
+        if raised is not None:
+            why = f"its orchestration raised {type(raised).__name__}: {_text_of(raised)}"
+            if isinstance(raised, DeadlinePassed):  # the engine may not have noticed yet
                 why = f"its deadline of {seconds:g} s has passed"
             self._engine.stop(why, False)
         context.end()
@@ -270,10 +279,24 @@ class HostRuntime(Runtime):
                     raised = failure
             except BaseException as interrupt:  # noqa: BLE001 the run still has to end
                 raised = raised or interrupt
+                counts = None if self._engine.is_running else {}
         copies.copy_back(self._engine.has_succeeded)
         if raised is not None:
-            raise raised
+            try:
+                raise raised
+            finally:
+                del (
+                    raised
+                )  # else it holds this frame, which holds it, and the run's tensors with it
         return HostReport(**counts, copied_in=copies.copied_in, copied_out=copies.copied_out), value
+
+
+def _text_of(error: BaseException) -> str:
+    """An exception's text, as far as the engine's UTF-8 can hold it; user code makes the text."""
+    try:
+        return str(error).encode(errors="replace").decode()
+    except Exception as failure:  # noqa: BLE001 whatever its __str__ raises
+        return f"(its text cannot be had: {type(failure).__name__})"
 
 
 class _Deadline:

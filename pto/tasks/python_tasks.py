@@ -10,9 +10,11 @@ values that they use, as they are when the function is registered. The function 
 NumPy arrays over shared memory, then the scalars, and writes its outputs where they lie.
 """
 
+import inspect
 import io
 import pickle
 import sys
+import traceback
 from collections.abc import Callable
 from multiprocessing import spawn
 
@@ -56,16 +58,39 @@ def _by_value(name: str, function: Callable) -> bytes:
 _is_prepared = False
 
 
-def _load(payload: bytes) -> Callable[[list, list], None]:
-    """The function, called with arrays and numbers."""
+def _load(payload: bytes) -> Callable[[list, list], str | None]:
+    """The function, called with arrays and numbers; returns the text of what it raised, or None."""
+    try:
+        called = _found(payload)
+    except BaseException as error:  # noqa: BLE001 importing a module runs a user's code
+        failure = _text_of(error)
+        return lambda arrays, numbers: failure
+
+    def run(arrays: list, numbers: list) -> str | None:
+        try:
+            made = called(*arrays, *numbers)
+            if inspect.isgenerator(made) or inspect.iscoroutine(made):
+                raise TypeError(f"the kernel returned a {type(made).__name__}, which nobody runs")
+        except BaseException as error:  # noqa: BLE001 a task fails with whatever it raised
+            return _text_of(error)
+        return None
+
+    return run
+
+
+def _found(payload: bytes) -> Callable:
     global _is_prepared
     about, function = pickle.load(io.BytesIO(payload))
     if not _is_prepared:
         spawn.prepare(about)
         _is_prepared = True
-    called = pickle.loads(function)
+    return pickle.loads(function)
 
-    return lambda arrays, numbers: called(*arrays, *numbers)
+
+def _text_of(error: BaseException) -> str:
+    """A traceback from the user's first frame on, as UTF-8 can hold it."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__.tb_next)
+    return "".join(lines).rstrip().encode(errors="backslashreplace").decode()
 
 
 if __name__ == "__main__":

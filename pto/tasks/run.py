@@ -78,9 +78,12 @@ class Run:
         """
         if not self.wait(timeout):
             raise TimeoutError(f"run {self.name!r} has not ended after {timeout} s")
-        if self._error is not None:
+        if self._error is None:
+            return self._value
+        try:
             raise self._error
-        return self._value
+        finally:
+            del self  # the error holds this frame, and a circle would keep the run's tensors
 
     def cancel(self) -> bool:
         """Takes it out of the queue, or stops a begun run if its level can (host).
@@ -104,6 +107,7 @@ class Run:
             self.report, self._value = self._work()
         except BaseException as error:  # noqa: BLE001 raised again by result()
             self._error = error
+            del self  # as in result()
 
     def end(self, error: BaseException | None = None) -> None:
         self._error = error or self._error
@@ -118,7 +122,8 @@ class RunQueue:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # entered by no Python code, which a handler could interrupt
+        self._changed = threading.Condition(self._lock)
         self._runs: deque[Run] = deque()
         self._background: set[Run] = set()
         self._active: Run | RunQueue | None = None  # the queue itself: a run that never waited
@@ -128,28 +133,34 @@ class RunQueue:
 
     def execute(self, name: str, work: Work) -> Any:
         """Does the work on the calling thread when its turn comes; returns its value."""
-        with self._changed:
-            self.check_open()
-            self.check_may_wait()
-            is_alone = not self._runs and self._active is None
+        is_alone, thread = False, threading.get_ident()
+        try:  # from the beginning: a signal handler may raise anywhere
+            with self._lock:
+                self.check_open()
+                self.check_may_wait()
+                is_alone = not self._runs and self._active is None
+                if is_alone:
+                    self._performer = thread
+                    self._active = self
             if is_alone:
-                self._active, self._performer = self, threading.get_ident()
-        if not is_alone:
-            run = Run(name, work, self)
-            self._execute_later(run)
-            return run.result()
-        try:
-            return work()[1]
+                return work()[1]
         finally:
-            with self._changed:
-                self._active, self._performer = None, 0
-                self._changed.notify_all()
+            if is_alone and self._performer == thread:
+                self._active, self._performer = None, 0  # before calls, which handlers interrupt
+                with self._lock:
+                    self._changed.notify_all()
+        run = Run(name, work, self)
+        self._execute_later(run)
+        try:
+            return run.result()
+        finally:
+            del run  # as in Run.result(), here and below
 
     def _execute_later(self, run: Run) -> None:
         self._enter(run)
         try:
             with self._changed:
-                self._changed.wait_for(lambda: run.done or self._is_next(run))
+                self._changed.wait_for(lambda run=run: run.done or self._is_next(run))
                 if run.done:
                     return
                 self._active = run
@@ -157,6 +168,7 @@ class RunQueue:
             self._leave(run, error)
             raise
         self._perform(run)
+        del run
 
     def submit(self, run: Run) -> None:
         """Performs the run on the queue's thread when its turn comes."""
@@ -226,6 +238,7 @@ class RunQueue:
             run.perform()
         finally:
             self._leave(run)
+            del run
 
     def _drain(self) -> None:
         while True:

@@ -12,6 +12,7 @@
 #include "pto/adapters/torch/executor.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/base/error.hpp"
+#include "pto/base/meeting.hpp"
 #include "pto/base/strided.hpp"
 
 namespace pto::torch_adapter {
@@ -225,6 +226,7 @@ void Invocation::take_integers(ListObject* list, pto_operator_value& value) {
 }
 
 void Invocation::describe_all() {
+  std::vector<Written> written;  // few: tensors of lists are not compared
   for (int i = 0, place = 0, tensor = 0; i < op_.n_arguments; ++i) {
     const pto_operator_argument& argument = op_.arguments[i];
     if (argument.kind > PTO_KIND_TENSOR_LIST) continue;
@@ -241,7 +243,11 @@ void Invocation::describe_all() {
               "join some of them, or call it several times"});
       }
       describe(argument.name, objects_[tensor], tensors_[tensor]);
-      if (argument.flags & PTO_ARGUMENT_MUTABLE) check_writable(argument.name, tensors_[tensor]);
+      if ((argument.flags & PTO_ARGUMENT_MUTABLE) == 0) continue;
+      check_writable(argument.name, tensors_[tensor]);
+      if (argument.kind != PTO_KIND_TENSOR) continue;
+      check_apart(written, argument.name, tensors_[tensor]);
+      written.emplace_back(argument.name, &tensors_[tensor]);
     }
   }
   if (!has_device_) {
@@ -323,6 +329,23 @@ void Invocation::check_writable(const char* name, const pto_tensor_ref& tensor) 
         "the operator replaces each element once, but an expanded tensor has several elements in "
         "one place",
         std::string("pass ") + name + ".clone()"});
+}
+
+// Refuses a mutable tensor that shares an element with another one.
+void Invocation::check_apart(std::span<const Written> others, const char* name,
+                             const pto_tensor_ref& tensor) const {
+  for (const auto& [other, its] : others) {
+    if (!may_meet(*its, tensor)) continue;
+    const AddressRange here = address_range(tensor), there = address_range(*its);
+    const auto bytes = [first = std::min(here.first, there.first)](const AddressRange& range) {
+      return std::to_string(range.first - first) + " to " + std::to_string(range.end - first);
+    };
+    fail({std::string(op_.name) + ": " + other + " and " + name +
+              " are both written and share memory: " + other + " has its bytes " + bytes(there) +
+              ", " + name + " " + bytes(here),
+          "which of the two writes is the last would be left to chance",
+          std::string("pass memory of its own for ") + name});
+  }
 }
 
 }  // namespace pto::torch_adapter

@@ -13,7 +13,9 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pto/abi/operator.h"
@@ -76,7 +78,10 @@ class Invocation {
   void take_packed_weight();
   void describe(const char* name, TensorObject* object, pto_tensor_ref& tensor);
   Device device_of(const char* name, TensorObject* object);
+  using Written = std::pair<const char*, const pto_tensor_ref*>;  // a mutable argument
   void check_writable(const char* name, const pto_tensor_ref& tensor) const;
+  void check_apart(std::span<const Written> others, const char* name,
+                   const pto_tensor_ref& tensor) const;
   int32_t run_on_cpu(const pto_operator_call& call) const;
   int32_t run_on_device(const pto_operator_call& call, DeviceRunner runner);
   void for_tensors(void (*take)(void* context, TensorObject*), void* context) const;

@@ -152,9 +152,20 @@ class Server {
     }
   }
 
-  void answer(Answer answer, const std::string& text) {
-    const size_t most = mailbox_.to_host().most_bytes() / 4;
-    answer.text_bytes = uint32_t(std::min(text.size(), most));
+  // Leaves out the middle of a text with more bytes: its beginning says where, its end what.
+  static std::string shortened(const std::string& text, size_t most) {
+    if (text.size() <= most) return text;
+    const auto boundary = [&](size_t at) {  // of a character of UTF-8
+      while (at < text.size() && (uint8_t(text[at]) & 0xC0) == 0x80) ++at;
+      return at;
+    };
+    const size_t half = (most - 16) / 2;
+    return text.substr(0, boundary(half)) + "\n...\n" + text.substr(boundary(text.size() - half));
+  }
+
+  void answer(Answer answer, const std::string& whole) {
+    const std::string text = shortened(whole, mailbox_.to_host().most_bytes() / 4);
+    answer.text_bytes = uint32_t(text.size());
     char* record;
     while ((record = mailbox_.to_host().begin_write(uint32_t(sizeof answer) + answer.text_bytes)) ==
            nullptr) {

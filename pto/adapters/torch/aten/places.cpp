@@ -2,9 +2,9 @@
 #include "pto/adapters/torch/aten/places.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "pto/adapters/torch/aten/values.hpp"
+#include "pto/base/meeting.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -15,38 +15,10 @@ bool is_same(const Place& one, const Place& other) {
          one.tensor->dtype() == other.tensor->dtype();
 }
 
-// Bytes behind a multiple of `step` that elements reach by the axes whose strides are no such
-// multiple.
-int64_t extent_within(const Place& one, int64_t step) {
-  const auto element = static_cast<int64_t>(one.tensor->itemsize());
-  int64_t last = 0;
-  for (int64_t axis = 0; axis < one.tensor->dim(); ++axis) {
-    const int64_t stride = one.tensor->stride(axis) * element;
-    if (stride % step != 0) last += (one.tensor->size(axis) - 1) * stride;
-  }
-  return last + element;
-}
-
-// Whether elements of both lie in different parts of every `step` bytes, as two columns of a matrix
-// do.
-bool are_apart_within(const Place& one, const Place& other, int64_t step) {
-  const int64_t distance = (other.data - one.data) % step;
-  const int64_t at = distance < 0 ? distance + step : distance;
-  return extent_within(one, step) <= at && at + extent_within(other, step) <= step;
-}
-
-// Whether elements of both may share memory, of which the ranges meet.
-bool may_meet(const Place& one, const Place& other) {
-  int64_t all = 0;
-  for (const Place* place : {&one, &other})
-    for (int64_t axis = 0; axis < place->tensor->dim(); ++axis) {
-      const int64_t step =
-          place->tensor->stride(axis) * static_cast<int64_t>(place->tensor->itemsize());
-      if (place->tensor->size(axis) == 1 || step == 0) continue;
-      if (are_apart_within(one, other, step)) return false;
-      all = std::gcd(all, step);
-    }
-  return all == 0 || !are_apart_within(one, other, all);
+Layout layout_of(const Place& one) {
+  const c10::TensorImpl& tensor = *one.tensor;
+  return {one.data, static_cast<int64_t>(tensor.itemsize()), tensor.dim(), tensor.sizes().data(),
+          tensor.strides().data()};
 }
 
 // Whether several elements of a tensor lie at one place.
@@ -119,7 +91,7 @@ bool needs_own_outputs(const pto_aten_operator& op, const Places& places) {
         is_shared = is_shared || (!is_safe && is_output(op, written.argument));
         continue;
       }
-      if (!may_meet(written, other)) continue;
+      if (!may_meet(layout_of(written), layout_of(other))) continue;
       throw Refused(
           op.handle.schema().name() + " writes " + name_of(op, written) + ", of which " +
               name_of(op, other) + " shares a part",
