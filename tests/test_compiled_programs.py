@@ -364,3 +364,16 @@ def test_only_kernels_without_scratch_memory_run_without_a_launch(threads):
             ):
                 np.testing.assert_allclose(want, now, rtol=1e-6)
             assert found[0].tobytes() == found[1].tobytes()
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (0, 2, 1), (2, 0, 1), (1, 2, 0), (2, 1, 0)])
+def test_a_result_with_another_axis_last_is_computed_as_it_lies_and_then_copied(axes):
+    @pto.jit
+    def turned(x):
+        return pto.relu(pto.permute(x, axes)) * 3
+
+    for sizes in ((5, 37, 18), (1, 16, 64), (33, 1, 2), (0, 4, 4)):
+        x = np.random.default_rng(1).standard_normal(sizes[-len(axes) :]).astype("f4")
+        np.testing.assert_array_equal(turned(x), np.maximum(x.transpose(axes), 0) * 3)
+    text = str(turned.explain(x))
+    assert text.count("pto_copy_tensor") == 1 and "load_strided" not in text

@@ -24,11 +24,11 @@ bool repeats_in_matrix(const Graph& graph, const Node& node) {
   return false;
 }
 
-// Says whether a value is a parameter whose last axis is another one: a copy of a matrix reads and
+// Says whether a value is another one whose last axis is not its own: a copy of a matrix reads and
 // writes whole cache lines, where a kernel gathers elements.
-bool turns_parameter(const Graph& graph, Value v) {
+bool is_turned(const Graph& graph, Value v) {
   const Node& node = graph[v];
-  if (node.op != Opcode::transpose || !graph[node.operands[0]].is_parameter()) return false;
+  if (node.op != Opcode::transpose) return false;
   return node.attributes.axes.back() != int64_t(node.attributes.axes.size()) - 1;
 }
 
@@ -56,12 +56,12 @@ StepNodes::StepNodes(const Graph& graph, bool is_body, const std::vector<bool>& 
                   (!is_kept.empty() && is_kept[i]);
     any_ = any_ || is_step_[i];
   }
-  for (const Value v : graph.outputs()) any_ = any_ || turns_parameter(graph, v);
+  for (const Value v : graph.outputs()) any_ = any_ || is_turned(graph, v);
   if (!any_) return;
   for (Value v = 0; static_cast<size_t>(v) < is_step_.size(); ++v)
     if (has(v)) demand(graph[v]);
   for (const Value v : graph.outputs())
-    is_number(graph[v].type) ? demand_number(v) : demand_tensor(v, false);
+    is_number(graph[v].type) ? demand_number(v) : demand_tensor(v, is_turned(graph, v));
   std::sort(roots_.begin(), roots_.end());
 }
 

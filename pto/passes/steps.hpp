@@ -7,8 +7,8 @@
 //
 // A product, a part of a tensor, a write or a loop is a step. So is arithmetic on whole numbers
 // that says where a part lies or how often a loop runs: it needs no kernel. So are transposes and
-// reshapes between a step and memory: they only address it in another way. A parameter that is
-// returned with another axis last is copied.
+// reshapes between a step and memory: they only address it in another way. A value that is returned
+// with another axis last is copied.
 //
 // Invariant: the operands of a step are steps, parameters, constants or roots.
 // Thread safety: immutable.
