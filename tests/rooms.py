@@ -57,7 +57,7 @@ BUDGETS = {
     "ir": 5330,
     "isa": 21150,  # functions of doubles on vectors took 300
     "language": 12600,
-    "launch": 6820,
+    "launch": 6900,
     "models": 2500,
     "operators": 3330,
     "ops": 5180,

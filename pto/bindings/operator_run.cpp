@@ -5,6 +5,7 @@
 
 #include "pto/base/strided.hpp"
 #include "pto/bindings/python_lock.hpp"
+#include "pto/launch/write_order.hpp"
 #include "pto/operators/last_error.hpp"
 
 namespace pto::bindings {
@@ -51,6 +52,11 @@ void OperatorRun::run() {
   int64_t bytes = 0;
   for (const pto_tensor_ref& tensor : reader_.tensors()) bytes += element_bytes(tensor);
   if (bytes > kKeepLockBytes) release_lock();
+  std::vector<AddressRange> written;  // while other threads of Python run
+  for (int i = 0; released_ != nullptr && i < op_.n_outputs; ++i)
+    if (const auto* tensor = targets_[static_cast<size_t>(i)].tensor)
+      written.push_back(address_range(*tensor));
+  const WriteOrder order(written);
   const bool failed = pto_operator_run(&call) != 0;
   if (released_ != nullptr) take_python_lock(std::exchange(released_, nullptr));
   if (results_.has_failed()) results_.fail();

@@ -18,23 +18,14 @@ namespace {
 
 MissHooks miss_hooks;
 
-// Calls the hooks around a miss.
-class Miss {
- public:
-  Miss() : begun_(miss_hooks.begin ? miss_hooks.begin() : nullptr) {}
-  ~Miss() {
-    if (miss_hooks.end) miss_hooks.end(begun_);
-  }
-  Miss(const Miss&) = delete;
-  Miss& operator=(const Miss&) = delete;
-
- private:
-  void* begun_;
-};
-
 }  // namespace
 
 void set_miss_hooks(MissHooks hooks) { miss_hooks = hooks; }
+
+GivenUpLock::GivenUpLock() : begun_(miss_hooks.begin ? miss_hooks.begin() : nullptr) {}
+GivenUpLock::~GivenUpLock() {
+  if (miss_hooks.end) miss_hooks.end(begun_);
+}
 
 uint64_t KernelTable::new_owner(std::string name) {
   const std::unique_lock lock(mutex_);
@@ -73,7 +64,7 @@ const KernelTable::Entry* KernelTable::claim(uint64_t owner, const Signature& si
 const KernelTable::Entry& KernelTable::entry(uint64_t owner, const Signature& signature,
                                              const Make& make) {
   if (const Entry* entry = find(owner, signature)) return *entry;
-  const Miss miss;
+  const GivenUpLock miss;
   if (const Entry* entry = claim(owner, signature)) return *entry;
   std::shared_ptr<const Program> program;
   try {

@@ -12,6 +12,7 @@
 #include "pto/launch/launch.hpp"
 #include "pto/launch/package.hpp"
 #include "pto/launch/staging.hpp"
+#include "pto/launch/write_order.hpp"
 
 struct pto_program {
   pto::ProgramPackage package;
@@ -200,6 +201,11 @@ void* PackagedCall::memory_of(size_t output, size_t target) {
 
 void PackagedCall::run() {
   std::vector<void*> inputs, outputs;
+  std::vector<AddressRange> written;
+  for (const TensorSpec& output : spec().outputs)
+    if (output.writes >= 0)
+      written.push_back(address_range(tensors_[static_cast<size_t>(output.writes)]));
+  const WriteOrder order(written);
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].data == nullptr && element_bytes(tensors_[i]) != 0)
       fail({tensor_text(i) + " has no memory", "its data is null", "pass its address"});

@@ -14,6 +14,7 @@
 #include "pto/base/error.hpp"
 #include "pto/base/meeting.hpp"
 #include "pto/base/strided.hpp"
+#include "pto/launch/write_order.hpp"
 
 namespace pto::torch_adapter {
 namespace {
@@ -81,6 +82,7 @@ void Invocation::run() {
   const pto_operator_call call = {
       &op_, tensors_, counts_, attributes_, &Invocation::allocate, this, &Invocation::narrow};
   if (device_.type == kCpu) {
+    const WriteOrder order(written_);
     if (run_on_cpu(call) != 0) throw std::runtime_error(pto_operator_error());
     finish();
   } else if (run_on_device(call, device_runner.load(std::memory_order_acquire)) != 0) {
@@ -245,6 +247,7 @@ void Invocation::describe_all() {
       describe(argument.name, objects_[tensor], tensors_[tensor]);
       if ((argument.flags & PTO_ARGUMENT_MUTABLE) == 0) continue;
       check_writable(argument.name, tensors_[tensor]);
+      written_.push_back(address_range(tensors_[tensor]));
       if (argument.kind != PTO_KIND_TENSOR) continue;
       check_apart(written, argument.name, tensors_[tensor]);
       written.emplace_back(argument.name, &tensors_[tensor]);

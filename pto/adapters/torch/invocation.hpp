@@ -20,6 +20,7 @@
 
 #include "pto/abi/operator.h"
 #include "pto/adapters/torch/shim.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/launch/staging.hpp"
 #include "pto/operators/packed_constants.hpp"
 
@@ -113,6 +114,7 @@ class Invocation {
   StringObject* strings_[PTO_MAX_ARGUMENTS];
   int32_t counts_[PTO_MAX_TENSORS];
   pto_tensor_ref tensors_[PTO_MAX_TENSORS];
+  std::vector<AddressRange> written_;  // mutable arguments
   pto_operator_value attributes_[PTO_MAX_ARGUMENTS];
   int n_outs_ = 0;
   TensorObject* outs_[PTO_MAX_OUTPUTS];
