@@ -61,8 +61,10 @@ def test_f32_selects_and_attends_as_its_formulas():
 @both_types
 @pytest.mark.parametrize("lengths, s1", [([2], 1), ([300, 17, 64], 2)])
 def test_a_step_without_bytes_has_the_bits_of_its_operators_and_projects_their_values(
-    dtype, lengths, s1
+    dtype, lengths, s1, deep
 ):
+    if not deep and (dtype is BF16) == (s1 == 1):
+        pytest.skip("the other types: ./dev test --deep")
     torch.manual_seed(s1)
     arguments = formulas.decode_float_arguments(lengths, s1, dtype)
     *given, w_uv, w_o = copies(arguments)

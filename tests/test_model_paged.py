@@ -134,14 +134,14 @@ def test_a_length_beyond_the_table_is_an_error(length, queries):
 
 
 def test_wrong_shapes_types_and_scales_are_refused():
-    right = formulas.paged_arguments([33, 20], 2, 4, 2, 64, 16)
-    coded = formulas.paged_arguments([33, 20], 2, 4, 2, 64, 16, I8)
+    right = formulas.paged_arguments([33, 20, 5], 2, 4, 2, 64, 16)
+    coded = formulas.paged_arguments([33, 20, 5], 2, 4, 2, 64, 16, I8)
     for arguments, place, value, message in [
         (right, 0, right[0][0], "q has 3 axes"),
         (right, 0, right[0][:, :, :3], "heads of q and keys"),
         (right, 1, right[1][:-1], "the shape of"),
-        (right, 3, right[3][:1], "the shape of table"),
-        (right, 4, right[4][:1], "the shape of lengths"),
+        (right, 3, right[3][:2], "the shape of table"),
+        (right, 4, right[4][:2], "the shape of lengths"),
         (right, 0, right[0].bfloat16(), "keys are f32, and q is bf16"),
         (coded, 5, None, "keys are i8, and 1 scales"),
         (coded, 5, coded[5][:, :3], "the shape of k_scale"),

@@ -123,7 +123,7 @@ def test_blocks_of_queries_run_side_by_side_and_caches_stay_where_they_are():
 
 
 def test_wrong_arguments_are_refused_before_anything_is_written():
-    arguments = formulas.qwen3_arguments([50, 90], 3, 4, 2, 64, 16, F32)
+    arguments = formulas.qwen3_arguments([50, 90, 7], 3, 4, 2, 64, 16, F32)
     caches = [x.clone() for x in arguments[CACHES]]
     for place, value, message in [
         *((i, arguments[i][:-1], "the shape of") for i in (1, 2, 3, 4, 5, 6, 9, 10, 11)),
