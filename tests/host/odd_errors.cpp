@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel that fails with a text which is no UTF-8, and an orchestration that submits it.
-#include <pto/pto-inst.hpp>
 #include <pto/runtime.h>
+#include <pto/pto-inst.hpp>
 #include <stdexcept>
 
 void Mutters(float*) { throw std::runtime_error("bytes: \xff\xfe"); }
