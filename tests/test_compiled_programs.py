@@ -377,3 +377,5 @@ def test_a_result_with_another_axis_last_is_computed_as_it_lies_and_then_copied(
         np.testing.assert_array_equal(turned(x), np.maximum(x.transpose(axes), 0) * 3)
     text = str(turned.explain(x))
     assert text.count("pto_copy_tensor") == 1 and "load_strided" not in text
+    row = np.ones([1] * (len(axes) - 1) + [50], "f4")  # no element is passed by another one
+    assert "pto_copy_tensor" not in str(turned.explain(row))

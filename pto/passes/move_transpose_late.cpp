@@ -5,21 +5,12 @@
 
 #include "pto/ir/infer.hpp"
 #include "pto/passes/rewrite.hpp"
+#include "pto/passes/turned_axes.hpp"
 
 namespace pto {
 namespace {
 
 using Answer = std::optional<Value>;
-// Axis i of a transpose is axis axes[i] before it.
-using Axes = std::vector<int64_t>;
-
-// Returns the axes of a transpose after which another axis is the last; none for other nodes.
-Axes turning_axes(const Node& node) {
-  const Axes& axes = node.attributes.axes;
-  const bool turns =
-      node.op == Opcode::transpose && !axes.empty() && axes.back() != int64_t(axes.size()) - 1;
-  return turns ? axes : Axes();
-}
 
 // Puts what belongs to the axes of a result where it belongs before the transpose.
 template <class T>
@@ -27,17 +18,6 @@ std::vector<T> unturned(const std::vector<T>& items, const Axes& axes) {
   std::vector<T> before = items;
   for (size_t i = 0; i < axes.size(); ++i) before[static_cast<size_t>(axes[i])] = items[i];
   return before;
-}
-
-// Says whether only axes of one element change their places; `shape` is that of the result.
-bool keeps_order(const Dims& shape, const Axes& axes) {
-  int64_t last = -1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (is_one(shape[i])) continue;
-    if (axes[i] < last) return false;
-    last = axes[i];
-  }
-  return true;
 }
 
 // Returns what a broadcast repeats, in the rank and the order before the transpose; nothing where

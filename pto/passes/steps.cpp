@@ -6,6 +6,7 @@
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
+#include "pto/passes/turned_axes.hpp"
 
 namespace pto {
 namespace {
@@ -27,9 +28,8 @@ bool repeats_in_matrix(const Graph& graph, const Node& node) {
 // Says whether a value is another one whose last axis is not its own: a copy of a matrix reads and
 // writes whole cache lines, where a kernel gathers elements.
 bool is_turned(const Graph& graph, Value v) {
-  const Node& node = graph[v];
-  if (node.op != Opcode::transpose) return false;
-  return node.attributes.axes.back() != int64_t(node.attributes.axes.size()) - 1;
+  const Axes axes = turning_axes(graph[v]);
+  return !axes.empty() && !keeps_order(graph[v].type.shape, axes);
 }
 
 // Says whether a number needs no kernel: it is known, comes from numbers, or lies in memory.

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turned axes: transposes after which another axis is the last, so that what reads them gathers
+// elements that lie apart.
+//
+//     const Axes axes = turning_axes(node);   // {1, 0} of a matrix's transpose
+//     if (!axes.empty() && !keeps_order(node.type.shape, axes)) ...
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pto/ir/graph.hpp"
+
+namespace pto {
+
+// Axis i of a transpose is axis axes[i] before it.
+using Axes = std::vector<int64_t>;
+
+// Returns the axes of a transpose after which another axis is the last; none for other nodes.
+inline Axes turning_axes(const Node& node) {
+  const Axes& axes = node.attributes.axes;
+  const bool turns =
+      node.op == Opcode::transpose && !axes.empty() && axes.back() != int64_t(axes.size()) - 1;
+  return turns ? axes : Axes();
+}
+
+// Says whether only axes of one element change their places; `shape` is that of the result.
+inline bool keeps_order(const Dims& shape, const Axes& axes) {
+  int64_t last = -1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (is_one(shape[i])) continue;
+    if (axes[i] < last) return false;
+    last = axes[i];
+  }
+  return true;
+}
+
+}  // namespace pto
