@@ -8,9 +8,11 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <numeric>
+#include <string>
 
 #include "pto/abi/limits.h"
 #include "pto/base/strided.hpp"
@@ -84,6 +86,15 @@ inline bool may_meet(const Layout& a, const Layout& b) {
 }
 inline bool may_meet(const pto_tensor_ref& a, const pto_tensor_ref& b) {
   return may_meet(LaidOut(a), LaidOut(b));
+}
+
+// Returns the bytes of both, counted from the lowest one: "0 to 64", "32 to 96".
+inline std::array<std::string, 2> bytes_of_both(const pto_tensor_ref& a, const pto_tensor_ref& b) {
+  const AddressRange one = address_range(a), other = address_range(b);
+  const auto told = [first = std::min(one.first, other.first)](const AddressRange& range) {
+    return std::to_string(range.first - first) + " to " + std::to_string(range.end - first);
+  };
+  return {told(one), told(other)};
 }
 
 }  // namespace pto

@@ -156,15 +156,11 @@ void ArgumentReader::check_target(const pto_tensor_ref& target, PyObject* name, 
                                   std::span<const pto_tensor_ref> others,
                                   const std::function<std::string(size_t)>& name_of) const {
   if (!is_injective(target.rank, target.sizes, target.strides)) refuse(name, object, "out shared");
-  const AddressRange here = address_range(target);
   for (size_t i = 0; i < others.size(); ++i) {
-    const AddressRange there = address_range(others[i]);
     if (!may_meet(target, others[i])) continue;
-    const auto bytes = [first = std::min(here.first, there.first)](const AddressRange& range) {
-      return std::to_string(range.first - first) + " to " + std::to_string(range.end - first);
-    };
-    const std::string detail = name_of(i) + ", of whose memory it has the bytes " + bytes(here) +
-                               ", and that has " + bytes(there);
+    const auto [here, there] = bytes_of_both(target, others[i]);
+    const std::string detail =
+        name_of(i) + ", of whose memory it has the bytes " + here + ", and that has " + there;
     refuse(name, object, "out overlap", detail.c_str());
   }
 }

@@ -11,7 +11,7 @@
 #include "pto/bindings/schema_binder.hpp"
 #include "pto/bindings/translated.hpp"
 #include "pto/bindings/weight_owners.hpp"
-#include "pto/launch/kernel_table.hpp"
+#include "pto/launch/host_lock.hpp"
 
 namespace nb = nanobind;
 
@@ -212,7 +212,7 @@ void take_lock_again(void* given_up) {
 }  // namespace
 
 void bind_callable(nb::module_& m) {
-  set_miss_hooks({give_up_lock, take_lock_again});
+  set_host_lock({give_up_lock, take_lock_again});
   nb::object type = nb::steal(PyType_FromSpec(&kSpec));
   if (!type.is_valid() || !prepare_owned_buffer()) throw nb::python_error();
   m.attr("Callable") = type;

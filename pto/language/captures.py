@@ -40,7 +40,7 @@ _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _STORES = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
 _CHANGES = {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "sort"}
 _KEYS = (str, int, float, bytes)  # of dicts: a look-up runs no code of a user
-_MOST = 64  # elements of a dict or list
+MOST = 64  # elements of a dict, list or array that are compared
 _MISSING = object()
 
 # (a dict, cell, class or list; a name, a key or an index), or (an array; None): its bytes.
@@ -244,7 +244,7 @@ class _Search:
             self.links[id(owner), name] = owner, name
         elif not isinstance(value, types.ModuleType):  # an array, whose size may be read
             self.found[id(owner), name] = owner, name
-            if type(value).__module__ == "numpy" and getattr(value, "size", _MOST + 1) <= _MOST:
+            if type(value).__module__ == "numpy" and getattr(value, "size", MOST + 1) <= MOST:
                 self.found[id(value), None] = value, None
 
     def _object(self, value: Any) -> bool:
@@ -260,7 +260,7 @@ class _Search:
     def _attributes(self, value: Any) -> None:
         if type(value) in (dict, list):
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
-            for name, element in [*pairs] if len(value) <= _MOST else []:
+            for name, element in [*pairs] if len(value) <= MOST else []:
                 if type(name) in _KEYS:
                     self.elements.add((id(value), name))
                     self._value(value, name, element)

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 
 from pto.errors import Error, InvalidType
 from pto.language import arguments
+from pto.language.captures import MOST
 from pto.language.location import fail
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _COMPARED = (*_FUNCTIONS, types.MethodType, list, dict, set)
-_MOST = 64  # elements of an array that are compared
 _MISSING = object()  # stands for an attribute that does not exist
 
 
@@ -145,7 +145,7 @@ def _key(value: Any) -> Any:
     if isinstance(value, _FUNCTIONS):
         return _Function(value)
     if _is_array(value):
-        return value.dtype.str, value.shape, value.tobytes() if value.size <= _MOST else b""
+        return value.dtype.str, value.shape, value.tobytes() if value.size <= MOST else b""
     if isinstance(value, list | set):
         return type(value), *map(_key, value)
     if isinstance(value, dict):

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <new>
 
+#include "pto/launch/host_lock.hpp"
+
 namespace pto {
 namespace {
 
@@ -16,16 +18,7 @@ namespace {
        ErrorKind::Runtime);
 }
 
-MissHooks miss_hooks;
-
 }  // namespace
-
-void set_miss_hooks(MissHooks hooks) { miss_hooks = hooks; }
-
-GivenUpLock::GivenUpLock() : begun_(miss_hooks.begin ? miss_hooks.begin() : nullptr) {}
-GivenUpLock::~GivenUpLock() {
-  if (miss_hooks.end) miss_hooks.end(begun_);
-}
 
 uint64_t KernelTable::new_owner(std::string name) {
   const std::unique_lock lock(mutex_);
@@ -64,7 +57,7 @@ const KernelTable::Entry* KernelTable::claim(uint64_t owner, const Signature& si
 const KernelTable::Entry& KernelTable::entry(uint64_t owner, const Signature& signature,
                                              const Make& make) {
   if (const Entry* entry = find(owner, signature)) return *entry;
-  const GivenUpLock miss;
+  const GivenUpLock given_up;
   if (const Entry* entry = claim(owner, signature)) return *entry;
   std::shared_ptr<const Program> program;
   try {

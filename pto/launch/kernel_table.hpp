@@ -80,28 +80,6 @@ class KernelTable {
   uint64_t next_owner_ = 1;
 };
 
-// A thread that finds no entry calls `begin` before it makes the program or waits for the thread
-// that makes it, and `end` afterwards with the result of `begin`; so does one that waits for
-// another one's writes. A host uses them to give up a lock that `make` takes. Both are null at
-// first.
-struct MissHooks {
-  void* (*begin)() = nullptr;
-  void (*end)(void* begun) = nullptr;
-};
-void set_miss_hooks(MissHooks hooks);  // before the first use of the table
-
-// Calls `begin`, and `end` at the end of the scope.
-class GivenUpLock {
- public:
-  GivenUpLock();
-  ~GivenUpLock();
-  GivenUpLock(const GivenUpLock&) = delete;
-  GivenUpLock& operator=(const GivenUpLock&) = delete;
-
- private:
-  void* begun_;
-};
-
 // Returns the table of the process, which is never destroyed.
 KernelTable& kernel_table();
 

@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "pto/launch/kernel_table.hpp"
+#include "pto/launch/host_lock.hpp"
 
 namespace pto {
 namespace {

@@ -339,13 +339,10 @@ void Invocation::check_apart(std::span<const Written> others, const char* name,
                              const pto_tensor_ref& tensor) const {
   for (const auto& [other, its] : others) {
     if (!may_meet(*its, tensor)) continue;
-    const AddressRange here = address_range(tensor), there = address_range(*its);
-    const auto bytes = [first = std::min(here.first, there.first)](const AddressRange& range) {
-      return std::to_string(range.first - first) + " to " + std::to_string(range.end - first);
-    };
+    const auto [here, there] = bytes_of_both(tensor, *its);
     fail({std::string(op_.name) + ": " + other + " and " + name +
-              " are both written and share memory: " + other + " has its bytes " + bytes(there) +
-              ", " + name + " " + bytes(here),
+              " are both written and share memory: " + other + " has its bytes " + there + ", " +
+              name + " " + here,
           "which of the two writes is the last would be left to chance",
           std::string("pass memory of its own for ") + name});
   }
