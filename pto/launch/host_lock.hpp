@@ -4,8 +4,8 @@
 //     set_host_lock({give_up, take_again});
 //     const GivenUpLock given_up;   // until the end of the scope
 //
-// A kernel is made with the lock held, and calls that hold it wait for others' writes: who waits for
-// either must not hold it.
+// A kernel is made with the lock held, and calls that hold it wait for the writes of others: who
+// waits for either must not hold it.
 // Thread safety: any thread; set_host_lock() before the first use of the kernel table.
 #pragma once
 
