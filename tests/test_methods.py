@@ -3,6 +3,7 @@
 
 import functools
 import gc
+import types
 import weakref
 
 import numpy as np
@@ -79,6 +80,11 @@ class Layer(Base):
 CHANGES = {
     "a function": ("acts", lambda one: setattr(one, "act", lambda x: x * 5), 5 * X),
     "a method of the object": ("calls", lambda one: setattr(one, "step", lambda x: x * 7), 7 * X),
+    "a bound method": (
+        "calls",
+        lambda one: setattr(one, "step", types.MethodType(lambda self, x: x * 6, one)),
+        6 * X,
+    ),
     "a new attribute": ("asks", lambda one: setattr(one, "extra", 1), 3 * X),
     "a new attribute with a default": ("asks", lambda one: setattr(one, "more", 4), 4 * X),
     "a method of another object": (
