@@ -18,6 +18,7 @@
 #include "pto/isa/cpu/matmul_pack_whole.hpp"
 #include "pto/isa/cpu/matmul_patches.hpp"
 #include "pto/isa/cpu/matmul_stream_packed.hpp"
+#include "pto/isa/cpu/matmul_tiny.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -116,10 +117,12 @@ inline void run(const pto_matmul_job& job, bool quads) {
     case PTO_MATMUL_I64:
       return run_whole<WrappingDot<int64_t>>(job);
     case PTO_MATMUL_F64:
+      if (run_tiny<DoubleDot, double>(job)) return;
       return run_whole<DoubleDot>(job);
     default:
       if (job.b.type == PTO_MATMUL_I8) return run_coded<ByteCode>(job);
       if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job);
+      if (job.b.type == PTO_MATMUL_F32 && run_tiny<FloatDot, float>(job)) return;
       if (run_apart<FloatDot>(job)) return;
       if (!job.b_patches && Stream::pays(job) && Stream(job).run()) return;
       Product<FloatDot>(

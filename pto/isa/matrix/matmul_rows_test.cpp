@@ -66,6 +66,15 @@ TEST(MatmulRows, ReadsRowsOfFloatsWhereTheyLieAndNothingBeyond) {
   ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({2, 9, 2100}, 7, PTO_MATMUL_BEST, true));
 }
 
+// Columns that fit a vector, of one and of more rows than fit the loops without panels.
+TEST(MatmulRows, MultipliesTinyMatricesWithinTheirRows) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
+    for (int rows = 1; rows <= 17; ++rows)
+      for (const int cols : {1, 3, 8, 9, 16})
+        for (const int depth : {1, 7, 64, 65})
+          ASSERT_NO_FATAL_FAILURE(check_rows_of_floats({rows, depth, cols}, 4, engine, false));
+}
+
 // The least sizes at which rows of b pass by a few rows of a, and wider ones.
 TEST(MatmulRows, StreamsByAFewRows) {
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512; ++engine)
