@@ -15,7 +15,7 @@
 namespace pto {
 namespace {
 
-constexpr int64_t kBlockBytes = 128 << 10, kMostBlocks = 64, kLineBytes = 64;
+constexpr int64_t kBlockBytes = 128 << 10, kMostBlocks = 64, kLineBytes = 64, kRowBytes = 2048;
 
 struct Axis {
   int64_t size, to, from;  // strides in bytes
@@ -43,25 +43,50 @@ std::vector<Axis> axes_of(const int64_t* to_strides, const int64_t* from_strides
   return joined;
 }
 
-// A copy in parts: single rows along the destination's innermost axis; or some lines of such rows,
-// where the source's innermost axis is another, which are transposed.
+// Copies from the last element of a row to its first one, 16 bytes at a time; returns how many.
+template <int kBytes>
+int64_t copy_backwards(char* to, const char* from, int64_t count) {
+  const auto turned = [](uint64_t x) {
+    if (kBytes == 1) return __builtin_bswap64(x);
+    if (kBytes == 8) return x;
+    x = x << 32 | x >> 32;
+    constexpr uint64_t kLow = 0x0000ffff0000ffff;
+    return kBytes == 4 ? x : (x & kLow) << 16 | (x >> 16 & kLow);
+  };
+  constexpr int kOnce = 16 / kBytes;
+  int64_t done = 0;
+  for (; done + kOnce <= count; done += kOnce) {
+    uint64_t two[2];
+    std::memcpy(two, from - (done + kOnce - 1) * kBytes, sizeof(two));
+    const uint64_t back[2] = {turned(two[1]), turned(two[0])};
+    std::memcpy(to + done * kBytes, back, sizeof(back));
+  }
+  return done;
+}
+
+// A copy in parts: single rows along the destination's innermost axis; or matrices, pieces of such
+// rows, which are transposed where the source's innermost axis is another.
 class StridedCopy {
  public:
   StridedCopy(char* to, const char* from, std::vector<Axis> axes, int item_bytes)
       : to_(to), from_(from), outer_(std::move(axes)), item_bytes_(item_bytes) {
     row_ = taken(outer_.size() - 1);
+    piece_ = row_.size;
     if (row_.to == item_bytes && row_.from != item_bytes) find_lines();
-    parts_ = quotient_up(lines_.size, step_);
+    parts_ = quotient_up(lines_.size, step_) * quotient_up(row_.size, piece_);
     for (const Axis& axis : outer_) parts_ *= axis.size;
   }
 
   int32_t blocks() const {
-    const int64_t bytes = parts_ * step_ * row_.size * item_bytes_;
+    const int64_t bytes = parts_ * step_ * piece_ * item_bytes_;
     return int32_t(std::clamp<int64_t>(bytes / kBlockBytes, 1, std::min(parts_, kMostBlocks)));
   }
   void copy_block(int32_t block, int32_t blocks) const {
     const int64_t first = parts_ * block / blocks, last = parts_ * (block + 1) / blocks;
-    for (int64_t part = first; part < last; ++part) copy_part(part);
+    if (is_transposed_)
+      for (int64_t part = first; part < last; ++part) copy_matrix(part);
+    else
+      copy_rows(first, last);
   }
 
  private:
@@ -78,25 +103,42 @@ class StridedCopy {
     if (beside == outer_.end()) return;
     lines_ = taken(static_cast<size_t>(beside - outer_.begin()));
     const int64_t few = kLineBytes / item_bytes_;  // that the source has in a cache line
-    step_ = std::max(kBlockBytes / (row_.size * item_bytes_) / few * few, few);
+    piece_ = std::min(row_.size, std::max(kRowBytes, kBlockBytes / lines_.size) / item_bytes_);
+    step_ = std::max(kBlockBytes / (piece_ * item_bytes_) / few * few, few);
     is_transposed_ = true;
   }
   static int64_t quotient_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-  void copy_part(int64_t part) const {
-    const int64_t pieces = quotient_up(lines_.size, step_), line = part % pieces * step_;
-    char* to = to_ + line * lines_.to;
-    const char* from = from_ + line * lines_.from;
-    int64_t rest = part / pieces;
-    for (size_t i = outer_.size(); i-- > 0; rest /= outer_[i].size) {
-      to += rest % outer_[i].size * outer_[i].to;
-      from += rest % outer_[i].size * outer_[i].from;
+  struct Place {
+    char* to;
+    const char* from;
+  };
+  Place place_of(int64_t part) const {
+    Place found{to_, from_};
+    for (size_t i = outer_.size(); i-- > 0; part /= outer_[i].size) {
+      found.to += part % outer_[i].size * outer_[i].to;
+      found.from += part % outer_[i].size * outer_[i].from;
     }
-    if (is_transposed_)
-      pto_transpose(to, lines_.to, from, row_.from, std::min(step_, lines_.size - line), row_.size,
-                    item_bytes_);
-    else
-      copy_row(to, from);
+    return found;
+  }
+
+  void copy_matrix(int64_t part) const {
+    const int64_t steps = quotient_up(lines_.size, step_), line = part % steps * step_;
+    const int64_t pieces = quotient_up(row_.size, piece_), first = part / steps % pieces * piece_;
+    const auto [to, from] = place_of(part / steps / pieces);
+    pto_transpose(to + line * lines_.to + first * row_.to, lines_.to,
+                  from + line * lines_.from + first * row_.from, row_.from,
+                  std::min(step_, lines_.size - line), std::min(piece_, row_.size - first),
+                  item_bytes_);
+  }
+  // Rows of the innermost outer axis follow each other in steps.
+  void copy_rows(int64_t first, int64_t last) const {
+    const Axis inner = outer_.empty() ? Axis{1, 0, 0} : outer_.back();
+    while (first < last) {
+      auto [to, from] = place_of(first);
+      const int64_t end = std::min(last, first - first % inner.size + inner.size);
+      for (; first < end; ++first, to += inner.to, from += inner.from) copy_row(to, from);
+    }
   }
   void copy_row(char* to, const char* from) const {
     if (row_.to == item_bytes_ && row_.from == item_bytes_)
@@ -112,7 +154,8 @@ class StridedCopy {
   }
   template <int kBytes>
   void copy_items(char* to, const char* from) const {
-    for (int64_t i = 0; i < row_.size; ++i)
+    const bool turns = row_.to == kBytes && row_.from == -kBytes;
+    for (int64_t i = turns ? copy_backwards<kBytes>(to, from, row_.size) : 0; i < row_.size; ++i)
       std::memcpy(to + i * row_.to, from + i * row_.from, kBytes);
   }
 
@@ -122,7 +165,7 @@ class StridedCopy {
   Axis row_{1, 0, 0}, lines_{1, 0, 0};
   const int item_bytes_;
   bool is_transposed_ = false;
-  int64_t step_ = 1, parts_ = 1;
+  int64_t step_ = 1, piece_ = 1, parts_ = 1;  // lines and elements of a row in a part; parts
 };
 
 }  // namespace

@@ -70,7 +70,8 @@ bool StepNodes::is_made(Value v) const { return graph_[v].is_parameter() || has(
 void StepNodes::demand(const Node& step) {
   const bool may_alias = step.op == Opcode::matmul || is_move(step.op);
   for (const Value v : step.operands) {
-    is_number(graph_[v].type) ? demand_number(v) : demand_tensor(v, may_alias);
+    const bool is_copied = step.op == Opcode::concat && is_turned(graph_, v);
+    is_number(graph_[v].type) ? demand_number(v) : demand_tensor(v, may_alias || is_copied);
   }
 }
 
