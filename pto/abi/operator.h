@@ -101,10 +101,10 @@ typedef struct pto_operator {
   int32_t gradient;  // index of the gradient operator, or -1: not differentiable
   int32_t n_saved;
   int32_t n_wanted;
-  int32_t gradient_of;  // index of the operator whose gradient this is, or -1
+  int32_t gradient_of;   // index of the operator whose gradient this is, or -1
   const int32_t* saved;  // >= 0: the argument of this index; < 0: the output of index -1 - saved[i]
   const int32_t* wanted;  // indices of arguments
-  int32_t autocast;  // PTO_AUTOCAST_*
+  int32_t autocast;       // PTO_AUTOCAST_*
 
   // A weight may be given packed too, by the operator `packer`, as the last tensor argument:
   // arguments[packed] of arguments[weight]. -1: it may not.
@@ -132,6 +132,9 @@ typedef struct pto_operator_call {
   // Reports the number of rows of the bounded output `output`; called once for each of them after a
   // successful run. Null: such operators are refused.
   void (*narrow)(void* user, int32_t output, int64_t rows);
+  // Returns the memory of the argument that output `output` replaces, which lies with gaps and
+  // which the kernel writes as it lies; called in the place of allocate. Null: allocate is called.
+  void* (*in_place)(void* user, int32_t output);
 } pto_operator_call;
 
 // Checks the arguments, asks for the outputs, runs. Returns 0, or non-zero and a text. A first call

@@ -52,22 +52,25 @@ void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);
 // pto_gather writes into out the elements of x at the positions along the axis. pto_scatter writes
 // the part at these positions of out, or adds it there. The index has as many axes as the tensor
 // that it points into; where it has the size 1, other than along the axis, one position serves all
-// of that axis. pto_scatter leaves out a write to -1, keeps the last of several to one place in
-// row-major order, and folds sums of floats in double. `where` is the user's line.
+// of that axis. Positions count over `joined` axes of the tensor, from that axis on, which are one
+// axis in the others. pto_scatter leaves out a write to -1, keeps the last of several to one place
+// in row-major order, and folds sums of floats in double. `where` is the user's line.
 int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
-                   const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t threads);
+                   const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t joined,
+                   int32_t threads);
 int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
-                    const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
-                    int32_t threads);
+                    const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t joined,
+                    int32_t adds, int32_t threads);
 
 // Says where the pages that pto_gather reads along the first axis lie, dense and one a position;
 // data null: they lie in another way.
-pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index);
+pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index,
+                           int32_t joined);
 // Checks the positions and describes the pages where they lie. Where they lie otherwise, or several
 // threads may copy, it gathers instead and the count of runs is 0.
 int32_t pto_find_pages(pto_services* services, const char* where, const pto_tensor* out,
-                       const pto_tensor* x, const pto_tensor* index, int32_t threads,
-                       pto_pages* pages);
+                       const pto_tensor* x, const pto_tensor* index, int32_t joined,
+                       int32_t threads, pto_pages* pages);
 
 // Adds the part at these positions along the axis, in row-major order: floats in double, rounded
 // once. The positions, i64, exist or are -1, which adds nothing. Returns non-zero without memory.
@@ -108,7 +111,7 @@ int32_t pto_fail_part(pto_services* services, const char* where, const char* ope
 int32_t pto_fail_size(pto_services* services, const char* where, int64_t size);
 int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
                        int64_t b, int32_t kind);  // PTO_GUARD_*
-enum { PTO_FAILED_POSITION = 1000 };  // what pto_fail_position returns
+enum { PTO_FAILED_POSITION = 1000 };              // what pto_fail_position returns
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,
                           int32_t axis, int64_t position, int64_t size, int32_t may_skip);
 int32_t pto_fail_step(pto_services* services, const char* where);

@@ -24,6 +24,8 @@ enum class StrideClass : uint8_t {
   Any
 };
 
+// An output whose class is not Contiguous `replaces` an input of that class: it has the strides of
+// that input in its memory, else those of a dense tensor.
 struct TensorSpec {
   std::string name;
   DType dtype;

@@ -56,6 +56,11 @@ inline std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
   return strides;
 }
 
+// Says whether elements lie at multiples of their size, as compiled code reads and writes them.
+inline bool is_aligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes(dtype)) == 0;
+}
+
 // Returns the bytes of all elements; the largest number where they are more.
 inline int64_t element_bytes(const pto_tensor_ref& tensor) {
   int64_t count = bytes(dtype_of(tensor));

@@ -7,6 +7,7 @@
 
 #include "pto/abi/bound_call.h"
 #include "pto/abi/limits.h"
+#include "pto/base/strided.hpp"
 #include "pto/bindings/jit_binder.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/launch/call.hpp"
@@ -79,6 +80,10 @@ BoundCall::BoundCall(std::shared_ptr<const Program> made, std::span<const pto_te
   pto_bound_call::release = &bindings::release;
 }
 
+bool is_dense(const pto_tensor_ref& tensor) {
+  return is_contiguous(tensor.rank, tensor.sizes, tensor.strides);
+}
+
 void drop(PyObject* capsule) {
   const void* const call = PyCapsule_GetPointer(capsule, PTO_BOUND_CALL_NAME);
   release(static_cast<const pto_bound_call*>(call));
@@ -106,7 +111,9 @@ PyObject* JitBinder::bound_call(const Passed& passed) {
     const ProgramSpec& spec = found.entry->program->spec();
     size_t written = 0;  // in place
     for (size_t i = 0; i < spec.outputs.size(); ++i)
-      written += spec.outputs[i].writes >= 0 && may_write_in_place(spec, i, reader.tensors());
+      if (const int to = spec.outputs[i].writes; to >= 0)
+        written += is_dense(reader.tensors()[static_cast<size_t>(to)]) &&
+                   may_write_in_place(spec, i, reader.tensors());
     const bool is_plain =
         found.form == Py_None || found.form == reinterpret_cast<PyObject*>(&PyTuple_Type);
     const size_t wanted = is_plain ? 0 : spec.outputs.size();

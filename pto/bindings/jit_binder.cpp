@@ -289,6 +289,7 @@ JitBinder::Found JitBinder::find(Signature* found, const Bound& bound) {
       raised->restore();
       throw;
     }
+    captures_.refresh(self_);  // leaves out what the function has changed in its tracing
   }
   bool wants_copies = false;
   for (uint32_t i = 0; i < signature.count; ++i)
@@ -413,9 +414,12 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
     ResultTarget target{};
     if (bound.out != nullptr)
       target = {&targets->tensors()[place], PyTuple_GET_ITEM(named.get(), i), out_label()};
-    else if (const auto at = written_in_place(program.spec(), place, reader, bound); at >= 0)
-      target = {&reader.tensors()[static_cast<size_t>(outputs[place].writes)], bound.slots[at],
-                parameters_.name(at)};
+    else if (const auto at = written_in_place(program.spec(), place, reader, bound); at >= 0) {
+      const pto_tensor_ref& written = reader.tensors()[static_cast<size_t>(outputs[place].writes)];
+      const bool has_gaps = !is_contiguous(written.rank, written.sizes, written.strides);
+      target = {&written, bound.slots[at], parameters_.name(at), has_gaps};
+      if (has_gaps) call.lay_over_input(place);
+    }
     pointers[i] = results.add(outputs[place].dtype, call.output_sizes(i), target);
     if (pointers[i] == nullptr) results.fail();
   }

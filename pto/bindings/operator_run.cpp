@@ -37,6 +37,16 @@ void* OperatorRun::allocate(void* self, int32_t output, int32_t, const int64_t* 
   return run.results_.add(dtype_of(about), {sizes, static_cast<size_t>(rank)}, run.targets_[place]);
 }
 
+void* OperatorRun::in_place(void* self, int32_t output) {
+  auto& run = *static_cast<OperatorRun*>(self);
+  const auto place = static_cast<size_t>(output);
+  ResultTarget& target = run.targets_[place];
+  const pto_tensor_ref& to = *target.tensor;
+  target.as_it_lies = true;
+  ++run.counts_[place];
+  return run.results_.add(dtype_of(to), {to.sizes, static_cast<size_t>(to.rank)}, target);
+}
+
 // Results stand in the order of outputs; bounded outputs are never lists.
 void OperatorRun::narrow(void* self, int32_t output, int64_t rows) {
   auto& run = *static_cast<OperatorRun*>(self);
@@ -46,8 +56,7 @@ void OperatorRun::narrow(void* self, int32_t output, int64_t rows) {
 }
 
 void OperatorRun::run() {
-  pto_operator_call call{
-      &op_, nullptr, nullptr, nullptr, &OperatorRun::allocate, this, &OperatorRun::narrow};
+  pto_operator_call call{&op_, nullptr, nullptr, nullptr, &allocate, this, &narrow, &in_place};
   arguments_.describe(&call);
   int64_t bytes = 0;
   for (const pto_tensor_ref& tensor : reader_.tensors()) bytes += element_bytes(tensor);

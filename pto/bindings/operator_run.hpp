@@ -44,6 +44,7 @@ class OperatorRun {
   static void* allocate(void* self, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype);
   static void narrow(void* self, int32_t output, int64_t rows);
+  static void* in_place(void* self, int32_t output);
   void release_lock();
   Ref returned(int output, int* next);
 

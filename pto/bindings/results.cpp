@@ -16,6 +16,8 @@
 namespace pto::bindings {
 namespace {
 
+TorchResizer torch_resizer = nullptr;
+
 // A tensor for DLPack, with its sizes and strides in one allocation.
 struct OwnedTensor {
   dlpack::ManagedVersioned managed;
@@ -54,6 +56,8 @@ Ref numpy_array(PyObject* policy, const pto_tensor_ref& tensor, PyObject* owner)
 
 }  // namespace
 
+void set_torch_resizer(TorchResizer function) { torch_resizer = function; }
+
 Results::~Results() {
   for (int i = 0; i < count_; ++i) pto_free(tensors_[i].data);
 }
@@ -74,7 +78,8 @@ void* Results::add(DType dtype, std::span<const int64_t> sizes, const ResultTarg
       return nullptr;
     has_failed_ = false;
     ++count_;
-    if (!is_contiguous(to.rank, to.sizes, to.strides)) return staging_.in_place_of(to);
+    if (!target.as_it_lies && !is_contiguous(to.rank, to.sizes, to.strides))
+      return staging_.in_place_of(to);
     return to.data != nullptr ? to.data : &nothing;
   }
   int64_t bytes = pto::bytes(dtype);
@@ -160,7 +165,9 @@ Ref Results::exchange(const pto_tensor_ref& tensor) {
   void* object = nullptr;
   // The library owns the memory now; it may have freed it even if this fails.
   if (reader_.origin().api->managed_to_python(&owned->managed, &object) != 0) throw PythonError{};
-  return Ref(static_cast<PyObject*>(object));
+  Ref made(static_cast<PyObject*>(object));
+  if (reader_.origin().kind == Kind::Torch && torch_resizer != nullptr) torch_resizer(made.get());
+  return made;
 }
 
 }  // namespace pto::bindings

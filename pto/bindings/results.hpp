@@ -25,7 +25,12 @@ namespace pto::bindings {
 struct ResultTarget {
   const pto_tensor_ref* tensor;
   PyObject *object, *name;
+  bool as_it_lies = false;  // the code follows its strides: no copy is needed for its gaps
 };
+
+// Sets the function that lets PyTorch resize a result, which is a tensor over our memory.
+using TorchResizer = void (*)(PyObject* tensor);
+void set_torch_resizer(TorchResizer function);
 
 class Results {
  public:

@@ -30,6 +30,7 @@ constexpr std::variant<double, int64_t> kFront = int64_t(0);
 constexpr const char* kThreads = "frame.is_root ? frame.args->services->threads : 1";
 
 std::string axis_of(const Node& node) { return std::to_string(node.attributes.axes[0]); }
+std::string axis_count(const Node& node) { return std::to_string(node.attributes.axes.size()); }
 
 }  // namespace
 
@@ -74,7 +75,7 @@ void GraphPrinter::print_gather(Value v) {
   const std::string call = is_paged ? "pto_find_pages(" : "pto_gather(",
                     last = is_paged ? ", &" + out.pages + ")" : ")";
   must(call + kServices + ", " + where(node) + ", &out, &x, &index, " +
-       (is_paged ? "" : axis_of(node) + ", ") + kThreads + last);
+       (is_paged ? "" : axis_of(node) + ", ") + axis_count(node) + ", " + kThreads + last);
   w_.close("}");
   places_[v] = out;
 }
@@ -89,7 +90,7 @@ void GraphPrinter::print_pages_ahead(Value v) {
   out.pages = text_.variable("pages");
   w_.line("const pto_tensor " + out.pages + "_t[] = {" + to + ", " + x + ", " + index + "};");
   w_.line("const pto_runs " + out.pages + " = pto_runs_of_pages(" + out.pages + "_t, " + out.pages +
-          "_t + 1, " + out.pages + "_t + 2);");
+          "_t + 1, " + out.pages + "_t + 2, " + axis_count(node) + ");");
   places_[v] = out;
 }
 
@@ -118,7 +119,8 @@ void GraphPrinter::print_scatter(Value v) {
   w_.open("{");
   define_tensors({{"out", out}, {"index", index}, {"part", part}});
   must(std::string("pto_scatter(") + kServices + ", " + where(node) + ", &out, &index, &part, " +
-       axis_of(node) + ", " + (node.op == Opcode::scatter_add ? "1" : "0") + ", " + kThreads + ")");
+       axis_of(node) + ", " + axis_count(node) + ", " +
+       (node.op == Opcode::scatter_add ? "1" : "0") + ", " + kThreads + ")");
   w_.close("}");
   places_[v] = out;
 }

@@ -220,8 +220,6 @@ class RootPrinter {
     if (has_loop(graph_)) w_.line("const Watched watched;");
     print_sizes();
     print_inputs();
-    for (const TensorSpec& output : spec_.outputs)
-      outputs_.push_back(tensor({output.dtype, output.shape}, StrideClass::Contiguous));
     print_graph();
     spec_.packed = text_.packed;
     w_.line("return 0;");
@@ -259,6 +257,18 @@ class RootPrinter {
     }
   }
 
+  // The memory of an output that goes on from an input may be that of the input, gaps and all.
+  void print_outputs(const std::vector<Given>& givens) {
+    for (size_t k = 0; k < givens.size(); ++k) {
+      TensorSpec& output = spec_.outputs[k];
+      if (const Value holder = givens[k].holder; holder >= 0) {
+        output.replaces = tensor_index(holder);
+        output.strides = inputs_.at(holder).layout;
+      }
+      outputs_.push_back(tensor({output.dtype, output.shape}, output.strides));
+    }
+  }
+
   void mark_constant(int place, const Node& node, MemRef* memory) {
     memory->constant = place;
     for (size_t axis = 0; axis < node.type.shape.size(); ++axis)
@@ -286,14 +296,16 @@ class RootPrinter {
 
   void print_graph() {
     std::vector<Given> givens = givens_of(graph_);
+    for (Given& given : givens)
+      if (given.holder >= 0)
+        given.is_dense = inputs_.at(given.holder).layout == StrideClass::Contiguous;
     Storage storage = plan_storage(graph_, givens);
     for (size_t k = 0; k < givens.size(); ++k) {
       if (givens[k].holder < 0 || !storage.copied_outputs.count(k)) continue;
-      givens[k].holder = -1;  // the input is read after its place is written
+      givens[k] = {true, -1, true};  // the input is read after its place is written
       storage = plan_storage(graph_, givens);
     }
-    for (size_t k = 0; k < givens.size(); ++k)
-      if (givens[k].holder >= 0) spec_.outputs[k].replaces = tensor_index(givens[k].holder);
+    print_outputs(givens);
     GraphPrinter root(text_, graph_, true, outputs_, std::move(storage));
     for (const auto& [v, input] : inputs_) root.set_place(v, input);
     for (const auto& [v, name] : numbers_) root.set_number(v, name);

@@ -330,18 +330,28 @@ class Generator {
     return b_.along(Opcode::gather, {a, b_.result(found, 1)}, axis);
   }
 
-  // Adds the lines of a in the opposite order, read from there or written to there.
+  // Adds the lines of a in the opposite order, read from there or written to there; lines of the
+  // first two axes, also those of a reshape that makes them one.
   Value turned(Value a) {
-    const auto axis = static_cast<int64_t>(random_.below(b_.type(a).shape.size()));
+    const Dims whole = b_.type(a).shape;
+    if (whole.size() > 1 && random_.one_in(4)) {
+      Dims joined(whole.begin() + 1, whole.end());
+      joined[0] = whole[0] * whole[1];
+      return b_.reshape(lines_turned(b_.reshape(a, joined), 0, Opcode::scatter), whole);
+    }
+    const auto axis = static_cast<int64_t>(random_.below(whole.size()));
+    const Opcode op = random_.one_in(2) || b_.type(a).dtype == DType::Bool ? Opcode::scatter
+                                                                           : Opcode::scatter_add;
+    return lines_turned(a, axis, random_.one_in(2) ? Opcode::gather : op);
+  }
+  Value lines_turned(Value a, int64_t axis, Opcode op) {
     const Dim size = b_.type(a).shape[static_cast<size_t>(axis)];
     Dims shape(b_.type(a).shape.size(), Dim(1));
     shape[static_cast<size_t>(axis)] = size;
     const Value last = b_.binary(Opcode::sub, b_.extent(size), b_.constant(int64_t(1), DType::I64));
     const Value index = b_.binary(Opcode::sub, last, b_.iota(shape, axis));
-    const Opcode op = random_.one_in(2) || b_.type(a).dtype == DType::Bool ? Opcode::scatter
-                                                                           : Opcode::scatter_add;
-    return random_.one_in(2) ? b_.along(Opcode::gather, {a, index}, axis)
-                             : b_.along(op, {a, index, a}, axis);
+    return op == Opcode::gather ? b_.along(op, {a, index}, axis)
+                                : b_.along(op, {a, index, a}, axis);
   }
 
   Value scanned(Value a) {

@@ -5,6 +5,7 @@
 
 #include "pto/abi/program.h"
 #include "pto/base/machine.hpp"
+#include "pto/base/meeting.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/launch/launch.hpp"
 #include "pto/launch/pool.hpp"
@@ -71,15 +72,18 @@ bool may_write_in_place(const ProgramSpec& spec, size_t output,
   const auto written = static_cast<size_t>(spec.outputs[output].writes);
   const pto_tensor_ref& to = inputs[written];
   const bool is_by_element = is_elementwise(spec);
-  const bool is_free = spec.outputs[output].replaces == spec.outputs[output].writes ||
-                       !spec.inputs[written].is_read || is_by_element;
-  if (!is_free || !is_contiguous(to.rank, to.sizes, to.strides)) return false;
+  const bool goes_on = spec.outputs[output].replaces == spec.outputs[output].writes;
+  const bool is_free = goes_on || !spec.inputs[written].is_read || is_by_element;
+  const bool follows = goes_on && spec.outputs[output].strides != StrideClass::Contiguous &&
+                       is_injective(to.rank, to.sizes, to.strides);
+  if (!is_free || !(follows || is_contiguous(to.rank, to.sizes, to.strides))) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool is_written = std::any_of(spec.outputs.begin(), spec.outputs.end(), [i](auto& one) {
       return one.writes == static_cast<int>(i);
     });
     if (i == written || (is_by_element && !is_written && is_same(to, inputs[i]))) continue;
-    if (overlap(address_range(to), address_range(inputs[i]))) return false;
+    if (overlap(address_range(to), address_range(inputs[i])) && may_meet(to, inputs[i]))
+      return false;
   }
   return true;
 }
@@ -189,6 +193,15 @@ void Call::measure_launches() {
     const int64_t items = bound.items.evaluate(symbols_);
     launches_[i] = {items, items <= 0 ? 0 : bound.bytes.evaluate(symbols_), written};
   }
+}
+
+void Call::lay_over_input(size_t output) {
+  const TensorSpec& spec = program_.spec_.outputs[output];
+  PTO_ASSERT(spec.replaces >= 0 && spec.strides != StrideClass::Contiguous);
+  pto_tensor& tensor = tensors_[n_inputs_ + output];
+  tensor.strides = tensors_[static_cast<size_t>(spec.replaces)].strides;
+  tensor.flags &= ~uint32_t{PTO_TENSOR_CONTIGUOUS};
+  tensor.extent_bytes = -1;  // unknown
 }
 
 void Call::run(std::span<void* const> outputs) {

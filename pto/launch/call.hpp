@@ -51,8 +51,9 @@ int32_t block_count(int64_t items, int64_t bytes, int64_t quantum, int threads,
 bool is_elementwise(const ProgramSpec& spec);
 
 // Says whether the code may compute an output directly in the input whose elements it becomes
-// (TensorSpec::writes): that input has no gaps, overlaps no other, and none of its elements is read
-// after its place was written. Elementwise code may also read it as another input, whole.
+// (TensorSpec::writes): that input shares memory with no other, and none of its elements is read
+// after its place was written; with gaps, the code follows its strides (Call::lay_over_input).
+// Elementwise code may also read it as another input, whole.
 bool may_write_in_place(const ProgramSpec& spec, size_t output,
                         std::span<const pto_tensor_ref> inputs);
 
@@ -63,6 +64,10 @@ class Call {
   // get `params` as they are.
   Call(const Program& program, std::span<const pto_tensor_ref> inputs,
        std::span<const uint64_t> scalars, std::vector<std::byte> params = {});
+
+  // Gives an output the strides of the input that it replaces: runs get the memory of that input
+  // for it. The code must follow strides there (the class of the output); no run may be under way.
+  void lay_over_input(size_t output);
 
   // Replaces the params of later runs; no run may be under way.
   void set_params(std::vector<std::byte> params) { params_ = std::move(params); }
@@ -78,7 +83,8 @@ class Call {
     return outputs()[static_cast<size_t>(output)].extent_bytes;
   }
 
-  // Runs all launches; outputs are dense, 64-byte aligned is best, and must not overlap inputs.
+  // Runs all launches; outputs are dense but where they lie over an input, 64-byte aligned is best,
+  // and must not overlap other inputs.
   // Throws pto::Error with the kernel's text.
   void run(std::span<void* const> outputs);
   void run(std::span<void* const> inputs, std::span<void* const> outputs) const {

@@ -193,9 +193,10 @@ void* PackagedCall::memory_of(size_t output, size_t target) {
   const bool is_written = spec().outputs[output].writes >= 0;
   check_target(target, is_written);
   const std::span inputs = std::span(tensors_).first(spec().inputs.size());
-  const bool is_in_place = is_written ? may_write_in_place(spec(), output, inputs)
-                                      : is_contiguous(to.rank, to.sizes, to.strides);
+  const bool is_dense = is_contiguous(to.rank, to.sizes, to.strides);
+  const bool is_in_place = is_written ? may_write_in_place(spec(), output, inputs) : is_dense;
   if (!is_in_place) return staging_.in_place_of(to);
+  if (!is_dense) call_->lay_over_input(output);
   return to.data != nullptr ? to.data : &nothing;
 }
 
@@ -264,7 +265,11 @@ pto_program* pto_program_open_function(const char* path, const char* function) {
 
 void pto_program_close(pto_program* program) { delete program; }
 
-const char* pto_program_describe(const pto_program* program) { return program->text.c_str(); }
+const char* pto_program_describe(const pto_program* program) {
+  return pto::reported<const char*>(nullptr, [&] {
+    return pto::required(program, "pto_program_describe: the program").text.c_str();
+  });
+}
 
 int32_t pto_program_results(const pto_program* program, const pto_args* args, pto_result* results,
                             int32_t room) {

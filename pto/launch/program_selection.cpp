@@ -13,6 +13,9 @@
 #include "pto/abi/program.h"
 #include "pto/base/strided.hpp"
 #include "pto/launch/asked_rows.hpp"
+#include "pto/launch/joined_axes.hpp"
+#include "pto/launch/progressions.hpp"
+#include "pto/launch/strided_copy.hpp"
 
 namespace pto {
 namespace {
@@ -84,9 +87,10 @@ class Positions {
  public:
   static constexpr int64_t kRun = 4096;  // positions that are checked, then copied
 
-  Positions(const pto_tensor& index, int32_t threads)
+  // `is_changed`: they are a copy in each case.
+  Positions(const pto_tensor& index, int32_t threads, bool is_changed = false)
       : index_(index), count_(count_of(index)), threads_(threads) {
-    const bool lies_so = index.type_code == 0 && index.type_bits == 64 &&
+    const bool lies_so = !is_changed && index.type_code == 0 && index.type_bits == 64 &&
                          is_contiguous(index.rank, index.sizes, index.strides);
     dense_strides(index.rank, index.sizes, strides_.data());
     if (lies_so) return;
@@ -115,6 +119,12 @@ class Positions {
       });
     });
     return bad.load();
+  }
+  // Changes those that are at least 0.
+  template <class F>
+  void change(const F& changed) {
+    for (int64_t k = 0; k < count_; ++k)
+      if (copy_[k] >= 0) copy_[k] = changed(copy_[k]);
   }
   int64_t count() const { return count_; }
   // As long as this object lives.
@@ -302,6 +312,31 @@ void gather(const Walk& walk, T* out, const T* x, int32_t threads) {
   });
 }
 
+// Spreads positions over blocks; distances have the factors of their rows.
+inline int64_t block_of(int64_t position, int32_t blocks) {
+  return int64_t((uint64_t(position) * 0x9e3779b97f4a7c15 >> 33) % uint32_t(blocks));
+}
+
+// Copies what positions in equal steps name along the innermost axis, if they are few such runs.
+bool copy_progressions(const Walk& walk, const pto_tensor& out, const pto_tensor& x, int axis) {
+  constexpr int64_t kShort = 8;  // below, on the average, the loop over positions is as fast
+  const bool is_vector = walk.count == out.sizes[axis] && walk.loops.back().is_axis;
+  if (!is_vector || walk.count < kShort || walk.far_step == 0) return false;
+  const auto all = progressions_of(walk.positions, walk.count, size_t(walk.count / kShort));
+  const int64_t item = out.type_bits / 8;
+  Sizes sizes{}, strides{};
+  std::copy_n(out.sizes, out.rank, sizes.begin());
+  std::copy_n(x.strides, out.rank, strides.begin());
+  for (const auto& [first, count, start, step] : all) {
+    sizes[size_t(axis)] = count;
+    strides[size_t(axis)] = step * walk.far_step;
+    copy_strided(static_cast<char*>(out.data) + first * out.strides[axis] * item, out.strides,
+                 static_cast<const char*>(x.data) + start * walk.far_step * item, strides.data(),
+                 sizes.data(), out.rank, int(item));
+  }
+  return !all.empty();
+}
+
 // Whole rows belong to the block that their position names, others to that of their line: no two
 // blocks write to one place.
 template <class T>
@@ -320,7 +355,7 @@ void scatter(const Walk& walk, T* out, const T* part, int32_t threads) {
     walk.run(cut, first, last, [&](const Loop& row, int64_t near, int64_t far, int64_t index) {
       const int64_t* const at = walk.positions + index;
       if (row.index == 0) {
-        if (*at < 0 || (by_position && blocks > 1 && *at % blocks != block)) return;
+        if (*at < 0 || (by_position && blocks > 1 && block_of(*at, blocks) != block)) return;
         return copy_row(out + far + *at * walk.far_step, row.far, part + near, row.near, row.size);
       }
       for (int64_t i = 0; i < row.size; ++i)
@@ -359,61 +394,75 @@ void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads) {
 }
 
 int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
-                   const pto_tensor* x, const pto_tensor* index, int32_t axis,
+                   const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t joined,
                    int32_t threads) try {
   if (pto::count_of(*out) == 0) return 0;
-  const int64_t size = x->sizes[axis];
-  pto::Positions positions(*index, threads);
+  const pto::JoinedAxes axes(*x, axis, joined);
+  const pto_tensor from = axes.tensor();
+  const int64_t size = from.sizes[axis];
+  pto::Positions positions(*index, threads, !axes.is_dense());
   if (!positions.has_memory()) return pto_fail_memory(services, where, positions.bytes());
   const int64_t bad = positions.read(0, size);
   if (bad < positions.count())
     return pto_fail_position(services, where, "gather", axis, positions.data()[bad], size, 0);
-  const pto::Walk walk(*out, *x, *index, positions.data(), axis);
+  if (!axes.is_dense()) positions.change([&](int64_t at) { return axes.distance(at); });
+  const pto::Walk walk(*out, from, *index, positions.data(), axis);
+  if (pto::copy_progressions(walk, *out, from, axis)) return 0;
   pto::with_width(*out, [&]([[maybe_unused]] auto* type) {
     using T = decltype(type);
-    pto::gather(walk, static_cast<T>(out->data), static_cast<T>(x->data), threads);
+    pto::gather(walk, static_cast<T>(out->data), static_cast<T>(from.data), threads);
   });
   return 0;
 } catch (const std::bad_alloc&) {
   return pto_fail_memory(services, where, pto::count_of(*index) * 8);
 }
 
-pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index) {
+pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index,
+                           int32_t joined) {
+  const pto::JoinedAxes axes(*x, 0, joined);
+  if (!axes.is_dense()) return {};
+  const pto_tensor from = axes.tensor();
   int64_t elements = 1;
-  for (int axis = x->rank - 1; axis > 0; --axis) {
-    if (index->sizes[axis] != 1 || (x->sizes[axis] != 1 && x->strides[axis] != elements)) return {};
-    elements *= x->sizes[axis];
+  for (int axis = from.rank - 1; axis > 0; --axis) {
+    if (index->sizes[axis] != 1 || (from.sizes[axis] != 1 && from.strides[axis] != elements))
+      return {};
+    elements *= from.sizes[axis];
   }
-  const int64_t item = x->type_bits / 8, places = index->type_bits / 8, count = out->sizes[0];
+  const int64_t item = from.type_bits / 8, places = index->type_bits / 8, count = out->sizes[0];
   // Who walks the runs reads their places as signed.
   const bool is_plain =
       index->type_code == 0 && places >= 4 && (count <= 1 || index->strides[0] == 1);
-  if (!is_plain || x->sizes[0] == 0) return {};
-  return {x->data, x->strides[0] * item, elements * item, count, index->data, places, 0};
+  if (!is_plain || from.sizes[0] == 0) return {};
+  return {from.data, from.strides[0] * item, elements * item, count, index->data, places, 0};
 }
 
 int32_t pto_find_pages(pto_services* services, const char* where, const pto_tensor* out,
-                       const pto_tensor* x, const pto_tensor* index, int32_t threads,
-                       pto_pages* pages) {
-  const pto_runs runs = pto_runs_of_pages(out, x, index);
+                       const pto_tensor* x, const pto_tensor* index, int32_t joined,
+                       int32_t threads, pto_pages* pages) {
+  const pto_runs runs = pto_runs_of_pages(out, x, index, joined);
   *pages = {out->data, {}};
-  if (!runs.data || threads > 1) return pto_gather(services, where, out, x, index, 0, threads);
+  if (!runs.data || threads > 1)
+    return pto_gather(services, where, out, x, index, 0, joined, threads);
+  int64_t size = 1;
+  for (int axis = 0; axis < joined; ++axis) size *= x->sizes[axis];
   for (int64_t i = 0; i < runs.count; ++i) {
     const int64_t position = runs.place_bytes == 4 ? static_cast<const int32_t*>(runs.places)[i]
                                                    : static_cast<const int64_t*>(runs.places)[i];
-    if (position < 0 || position >= x->sizes[0])
-      return pto_fail_position(services, where, "gather", 0, position, x->sizes[0], 0);
+    if (position < 0 || position >= size)
+      return pto_fail_position(services, where, "gather", 0, position, size, 0);
   }
   pages->runs = runs;
   return 0;
 }
 
 int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
-                    const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t adds,
-                    int32_t threads) try {
+                    const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t joined,
+                    int32_t adds, int32_t threads) try {
   if (pto::count_of(*part) == 0) return 0;
-  const int64_t size = out->sizes[axis];
-  pto::Positions positions(*index, threads);
+  const pto::JoinedAxes axes(*out, axis, joined);
+  const pto_tensor to = axes.tensor();
+  const int64_t size = to.sizes[axis];
+  pto::Positions positions(*index, threads, !axes.is_dense());
   if (!positions.has_memory()) return pto_fail_memory(services, where, positions.bytes());
   const int64_t bad = positions.read(-1, size);
   if (bad < positions.count())
@@ -424,10 +473,11 @@ int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor*
     if (pto_add_at(out, part, &at, axis, threads) == 0) return 0;
     return pto_fail_memory(services, where, pto::count_of(*out) * 8);
   }
-  const pto::Walk walk(*part, *out, *index, positions.data(), axis);
-  pto::with_width(*out, [&]([[maybe_unused]] auto* type) {
+  if (!axes.is_dense()) positions.change([&](int64_t at) { return axes.distance(at); });
+  const pto::Walk walk(*part, to, *index, positions.data(), axis);
+  pto::with_width(to, [&]([[maybe_unused]] auto* type) {
     using T = decltype(type);
-    pto::scatter(walk, static_cast<T>(out->data), static_cast<T>(part->data), threads);
+    pto::scatter(walk, static_cast<T>(to.data), static_cast<T>(part->data), threads);
   });
   return 0;
 } catch (const std::bad_alloc&) {

@@ -3,11 +3,12 @@
 //
 //     Staging staging("gelu");
 //     inputs[0] = staging.copy_of(x);     // the elements of x, row-major without gaps
+//     inputs[1] = staging.moved(z);       // z with its strides, aligned
 //     outputs[0] = staging.in_place_of(y);   // the kernel writes there
 //     staging.finish();                   // copies what was written to y
 //
 // A kernel that wants rows without gaps gets copies of tensors with gaps. An output stands aside
-// where its own memory has gaps, or holds elements that the kernel still reads.
+// where its own memory has gaps, is misaligned, or holds elements that the kernel still reads.
 // Thread safety: belongs to one call.
 #pragma once
 
@@ -42,8 +43,10 @@ class Staging {
   explicit Staging(const char* who) : who_(who) {}
 
   void* copy_of(const pto_tensor_ref& tensor);
-  // The tensor's sizes and strides must stay valid until finish().
-  void* in_place_of(const pto_tensor_ref& tensor);
+  void* moved(const pto_tensor_ref& tensor);
+  // The memory is dense, or has the strides of the tensor. The tensor's sizes and strides must stay
+  // valid until finish().
+  void* in_place_of(const pto_tensor_ref& tensor, bool keeps_strides = false);
   void finish() {
     if (!is_finished()) copy_all();
   }
@@ -52,7 +55,9 @@ class Staging {
  private:
   struct Aside {
     pto_tensor_ref target;
+    bool keeps_strides;
     Memory memory;
+    void* first() const;  // the element at the front
   };
   void copy_all();
 

@@ -38,12 +38,17 @@ def _unpacked(rows: Tensor, latent: Any, groups: Any) -> tuple[Tensor, Tensor, T
     return rows[:, :latent], scales, bf16_of(keys.reshape(n, keys.shape[1] // 2, 2))
 
 
+def _rows_at(cache: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a cache, counted over all pages."""
+    return cache.reshape(cache.shape[0] * cache.shape[1], cache.shape[3])[rows]
+
+
 @jit
 def attended(q_nope, q_rope, kv, kr, k_scale, groups, indices, table, lengths, page, scale):
     """[t, heads, latent], as q: softmax(scale * q k) v over the selected keys of each query.
 
-    q = [q_nope | q_rope] and k = [v | kr]; kv, kr and k_scale (none: kv is v) have a row for each
-    place of the cache. Without kr those of kv are packed, with `groups` scales.
+    q = [q_nope | q_rope] and k = [v | kr]; kv, kr and k_scale (none: kv is v) are caches. Without
+    kr the rows of kv are packed, with `groups` scales.
     """
     t, heads, latent = q_nope.shape
     per = per_sequence(q_nope, lengths)
@@ -64,10 +69,10 @@ def attended(q_nope, q_rope, kv, kr, k_scale, groups, indices, table, lengths, p
                 size = min(AT_ONCE, count - first)
                 own = rows[first : first + size]
                 if kr is None:
-                    part, scales, k_rope = _unpacked(kv[own], latent, groups)
+                    part, scales, k_rope = _unpacked(_rows_at(kv, own), latent, groups)
                 else:
-                    part, k_rope = kv[own], kr[own]
-                    scales = None if k_scale is None else k_scale[own]
+                    part, k_rope = _rows_at(kv, own), _rows_at(kr, own)
+                    scales = None if k_scale is None else _rows_at(k_scale, own)
                 part = part.reshape(own.shape[0], groups, latent // groups)
                 if scales is not None:
                     part = cast(cast(part, f32) * scales[:, :, None], kind)
@@ -94,8 +99,8 @@ class SparseAttention:
         pages, page, _, groups = sizes_of("k_scale", k_scale, 4)
         _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
         require_shapes(k_scale=(k_scale, (*kv_cache.shape[:3], groups)))
-        flat = [x.reshape(pages * page, x.shape[3]) for x in (kv_cache, kr_cache, k_scale)]
-        return attended(q_nope, q_rope, *flat, groups, indices, table, lengths, page, scale)
+        caches = kv_cache, kr_cache, k_scale
+        return attended(q_nope, q_rope, *caches, groups, indices, table, lengths, page, scale)
 
 
 @op(
@@ -113,9 +118,8 @@ class SparseAttentionPacked:
         groups = (row - latent - turned * 2) // 4
         require_shapes(cache=(cache, (pages, page, 1, latent + groups * 4 + turned * 2)))
         check_lengths(lengths, table, page)
-        flat = cache.reshape(pages * page, row)
         return attended(
-            q_nope, q_rope, flat, None, None, groups, indices, table, lengths, page, scale
+            q_nope, q_rope, cache, None, None, groups, indices, table, lengths, page, scale
         )
 
 
@@ -131,8 +135,8 @@ class SparseAttentionFloat:
     def build(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table, scale):
         _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table)
         pages, page, *_ = kv_cache.shape
-        flat = [x.reshape(pages * page, x.shape[3]) for x in (kv_cache, kr_cache)]
-        return attended(q_nope, q_rope, *flat, None, 1, indices, table, lengths, page, scale)
+        caches = kv_cache, kr_cache, None
+        return attended(q_nope, q_rope, *caches, 1, indices, table, lengths, page, scale)
 
 
 def _check(q_nope, q_rope, kv_cache, kr_cache, indices, lengths, table):

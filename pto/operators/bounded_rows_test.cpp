@@ -62,8 +62,14 @@ struct Call {
     };
     const auto size = static_cast<int64_t>(x.size());
     const pto_tensor_ref tensor = {x.data(), &size, nullptr, 1, static_cast<int32_t>(DType::F32)};
-    pto_operator_call asking = {
-        pto_operator_at(kPositive.index), &tensor, nullptr, nullptr, allocate, this, nullptr};
+    pto_operator_call asking = {pto_operator_at(kPositive.index),
+                                &tensor,
+                                nullptr,
+                                nullptr,
+                                allocate,
+                                this,
+                                nullptr,
+                                nullptr};
     if (takes_rows) asking.narrow = narrow;
     if (way == Way::Run) return pto_operator_run(&asking);
     if (way == Way::Site) {
@@ -156,7 +162,7 @@ TEST(BoundedRows, stand_along_the_first_axis) {
               .bounded = "result"});
   const pto_tensor_ref x = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
   const pto_operator_call call = {
-      pto_operator_at(flat.index), &x, nullptr, nullptr, nullptr, nullptr, nullptr};
+      pto_operator_at(flat.index), &x, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   EXPECT_EQ(pto_operator_shapes(&call), nullptr);
   EXPECT_THAT(pto_operator_error(), HasSubstr("test_bounded_4: infer gives output result no axis"));
 }

@@ -109,8 +109,8 @@ int32_t run_cut(std::vector<float>& x, float* bias, const std::vector<int64_t>& 
   values[1].real = 2;
   values[2].text = how;
   values[2].count = static_cast<int64_t>(std::strlen(how));
-  const pto_operator_call call{pto_operator_at(kCut.index), tensors,  counts, values,
-                               &Results::allocate,          &results, nullptr};
+  const pto_operator_call call{pto_operator_at(kCut.index), tensors,  counts,  values,
+                               &Results::allocate,          &results, nullptr, nullptr};
   return pto_operator_run(&call);
 }
 
@@ -143,8 +143,14 @@ TEST(DefinedInCpp, refuses_what_its_infer_refuses) {
 }
 
 int32_t run_reverse(pto_tensor_ref x, Results& results) {
-  const pto_operator_call call{
-      pto_operator_at(kReverse.index), &x, nullptr, nullptr, &Results::allocate, &results, nullptr};
+  const pto_operator_call call{pto_operator_at(kReverse.index),
+                               &x,
+                               nullptr,
+                               nullptr,
+                               &Results::allocate,
+                               &results,
+                               nullptr,
+                               nullptr};
   return pto_operator_run(&call);
 }
 
@@ -215,6 +221,7 @@ TEST(DefinedInCpp, runs_later_what_was_bound_before) {
                                  nullptr,
                                  &Results::allocate,
                                  &results,
+                                 nullptr,
                                  nullptr};
     launch = pto_operator_bind(&call);
   }
@@ -243,7 +250,7 @@ TEST(DefinedInCpp, forgets_the_description_of_what_was_bound) {
     Results results{.given = y.data()};
     const auto call = std::make_unique<const pto_operator_call>(
         pto_operator_call{pto_operator_at(kCut.index), tensor.get(), counts->data(), values->data(),
-                          &Results::allocate, &results, nullptr});
+                          &Results::allocate, &results, nullptr, nullptr});
     launch = pto_operator_bind(call.get());
     *size = *stride = sizes->at(0) = 1 << 20;  // what is freed below may keep its value
     how->assign("nothing");
@@ -257,7 +264,7 @@ TEST(DefinedInCpp, forgets_the_description_of_what_was_bound) {
 TEST(DefinedInCpp, says_its_shapes_over_symbols) {
   const pto_tensor_ref x = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
   const pto_operator_call call{
-      pto_operator_at(kReverse.index), &x, nullptr, nullptr, nullptr, nullptr, nullptr};
+      pto_operator_at(kReverse.index), &x, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   const pto_shapes* shapes = pto_operator_shapes(&call);
   ASSERT_NE(shapes, nullptr) << pto_operator_error();
   ASSERT_EQ(shapes->n_tensors, 1);
@@ -284,8 +291,14 @@ const Defined kFitting = define({
 TEST(DefinedInCpp, may_ask_only_that_a_size_has_a_value) {
   const pto_tensor_ref row = {nullptr, nullptr, nullptr, 1, static_cast<int32_t>(DType::F32)};
   const pto_tensor_ref tensors[] = {row, row};
-  const pto_operator_call call{
-      pto_operator_at(kFitting.index), tensors, nullptr, nullptr, nullptr, nullptr, nullptr};
+  const pto_operator_call call{pto_operator_at(kFitting.index),
+                               tensors,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr};
   const pto_shapes* shapes = pto_operator_shapes(&call);
   ASSERT_NE(shapes, nullptr) << pto_operator_error();
   ASSERT_EQ(shapes->n_guards, 1) << "x always has a value";

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pto/base/error.hpp"
+#include "pto/base/meeting.hpp"
 #include "pto/launch/staging.hpp"
 #include "pto/operators/operator.hpp"
 
@@ -54,6 +55,39 @@ PreparedCall::PreparedCall(const pto_operator_call& call, CallArguments&& argume
   std::copy(arguments.counts().begin(), arguments.counts().end(), counts_.begin());
   const auto is_list = [](const pto_operator_output& one) { return one.is_list != 0; };
   if (std::any_of(op_.outputs, op_.outputs + op_.n_outputs, is_list)) count_members(call);
+  if (call.in_place != nullptr) lay_over_inputs();
+}
+
+// Lets outputs lie where the arguments do that they replace, if those have gaps that the code
+// follows.
+void PreparedCall::lay_over_inputs() {
+  const std::vector<TensorSpec>& outputs = call_.program().spec().outputs;
+  size_t next = 0;
+  for (int output = 0; output < op_.n_outputs; next += members_of(output++)) {
+    const pto_operator_output& about = op_.outputs[output];
+    if (about.replaces < 0 || about.is_list != 0) continue;
+    const TensorSpec& spec = outputs[next];
+    if (spec.strides == StrideClass::Contiguous || spec.replaces != tensor_of(about.replaces))
+      continue;
+    const pto_tensor& input = call_.inputs()[static_cast<size_t>(spec.replaces)];
+    if (is_contiguous(input.rank, input.sizes, input.strides) ||
+        !is_injective(input.rank, input.sizes, input.strides))
+      continue;
+    call_.lay_over_input(next);
+    laid_over_.set(next);
+  }
+}
+
+// Returns the place of an argument, which is no list, among the tensors.
+int PreparedCall::tensor_of(int32_t argument) const {
+  int tensor = 0, place = 0;
+  for (int32_t i = 0; i < argument; ++i)
+    if (op_.arguments[i].kind <= PTO_KIND_TENSOR_LIST) tensor += counts_[size_t(place++)];
+  return tensor;
+}
+
+size_t PreparedCall::members_of(int output) const {
+  return members_.empty() ? 1 : size_t(members_[size_t(output)]);
 }
 
 const Program& PreparedCall::program_of(const pto_operator& op, const CallArguments& arguments) {
@@ -140,10 +174,12 @@ CallMemory PreparedCall::memory(const pto_operator_call& call) const {
     memory.inputs[i] = i < n_given_ ? call.tensors[i].data : nullptr;  // a SymInt has no memory
   size_t next = 0;
   for (int output = 0; output < op_.n_outputs; ++output) {
-    const int members = members_.empty() ? 1 : members_[static_cast<size_t>(output)];
+    const auto members = static_cast<int>(members_of(output));
     for (int member = 0; member < members; ++member, ++next) {
-      memory.outputs[next] = allocate(call, output, member, call_.outputs()[next],
-                                      call_.program().spec().outputs[next].dtype);
+      memory.outputs[next] = laid_over_[next]
+                                 ? call.in_place(call.user, output)
+                                 : allocate(call, output, member, call_.outputs()[next],
+                                            call_.program().spec().outputs[next].dtype);
     }
   }
   PTO_ASSERT(next == given_outputs());
@@ -159,9 +195,16 @@ pto_tensor_ref PreparedCall::input_at(size_t input, void* data) const {
           static_cast<int32_t>(call_.program().spec().inputs[input].dtype)};
 }
 
+pto_tensor_ref PreparedCall::output_at(size_t output, void* data) const {
+  const pto_tensor& known = call_.outputs()[output];
+  return {data, known.sizes, laid_over_[output] ? known.strides : nullptr, known.rank,
+          static_cast<int32_t>(call_.program().spec().outputs[output].dtype)};
+}
+
 // Says whether an output may be written over this input if both have the same memory.
 bool PreparedCall::may_replace(size_t output, size_t input) const {
   const ProgramSpec& spec = call_.program().spec();
+  if (laid_over_[output]) return spec.outputs[output].replaces == static_cast<int>(input);
   const pto_tensor &from = call_.inputs()[input], &to = call_.outputs()[output];
   const bool goes_on = spec.outputs[output].replaces == static_cast<int>(input);
   return (goes_on || is_elementwise(spec)) && from.type_bits == to.type_bits &&
@@ -169,17 +212,22 @@ bool PreparedCall::may_replace(size_t output, size_t input) const {
          (from.flags & PTO_TENSOR_CONTIGUOUS) != 0;
 }
 
-// Says whether an output's memory holds something that is still to be read.
+// Says whether an output's memory holds something that is still to be read, or is misaligned.
 bool PreparedCall::must_stand_aside(size_t output, const CallMemory& memory) const {
-  const AddressRange range = range_of(call_.outputs()[output], memory.outputs[output]);
+  const pto_tensor_ref to = output_at(output, memory.outputs[output]);
+  const AddressRange range = laid_over_[output]
+                                 ? address_range(to)
+                                 : range_of(call_.outputs()[output], memory.outputs[output]);
   if (range.first == range.end) return false;
+  if (!is_aligned(to.data, dtype_of(to))) return true;
   for (size_t i = 0; i < n_given_; ++i) {
     const pto_tensor& input = call_.inputs()[i];
     const bool is_dense = (input.flags & PTO_TENSOR_CONTIGUOUS) != 0;
-    const AddressRange read =
-        is_dense ? range_of(input, memory.inputs[i]) : address_range(input_at(i, memory.inputs[i]));
+    const pto_tensor_ref from = input_at(i, memory.inputs[i]);
+    const AddressRange read = is_dense ? range_of(input, memory.inputs[i]) : address_range(from);
     if (!overlap(range, read)) continue;
-    if (memory.inputs[i] != memory.outputs[output] || !may_replace(output, i)) return true;
+    if (memory.inputs[i] == memory.outputs[output] && may_replace(output, i)) continue;
+    if (!laid_over_[output] || may_meet(to, from)) return true;
   }
   return false;
 }
@@ -193,16 +241,17 @@ std::vector<std::byte> PreparedCall::packed_params(CallMemory* memory) const {
 void PreparedCall::run(CallMemory* memory) const {
   CallMemory& here = *memory;
   Staging staging(op_.name);
-  for (const Gaps& one : gaps_) {
-    here.inputs[one.input] = staging.copy_of(input_at(one.input, here.inputs[one.input]));
+  for (size_t i = 0; i < n_given_; ++i) {
+    const pto_tensor_ref input = input_at(i, here.inputs[i]);
+    if (gaps_of(i))
+      here.inputs[i] = staging.copy_of(input);
+    else if (!is_aligned(input.data, dtype_of(input)))
+      here.inputs[i] = staging.moved(input);
   }
   const size_t count = given_outputs();
   for (size_t i = 0; i < count; ++i) {
-    if (!must_stand_aside(i, here)) continue;
-    const pto_tensor& output = call_.outputs()[i];
-    here.outputs[i] =
-        staging.in_place_of({here.outputs[i], output.sizes, nullptr, output.rank,
-                             static_cast<int32_t>(call_.program().spec().outputs[i].dtype)});
+    if (must_stand_aside(i, here))
+      here.outputs[i] = staging.in_place_of(output_at(i, here.outputs[i]), laid_over_[i]);
   }
   here.rows.place(here.outputs.data() + count);
   const std::span<void*const> inputs(here.inputs.data(), call_.inputs().size()),

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <vector>
 
 #include "pto/base/strided.hpp"
@@ -58,6 +59,10 @@ class PreparedCall {
   std::vector<std::byte> packed_params(CallMemory* memory) const;
   const Gaps* gaps_of(size_t input) const;
   pto_tensor_ref input_at(size_t input, void* data) const;
+  void lay_over_inputs();
+  int tensor_of(int32_t argument) const;
+  size_t members_of(int output) const;
+  pto_tensor_ref output_at(size_t output, void* data) const;
   bool must_stand_aside(size_t output, const CallMemory& memory) const;
   bool may_replace(size_t output, size_t input) const;
 
@@ -68,6 +73,7 @@ class PreparedCall {
   std::vector<int32_t> members_;                 // of each output; empty: one tensor each
   std::vector<Gaps> gaps_;
   Call call_;
+  std::bitset<PTO_MAX_BUFFERS> laid_over_;  // outputs that lie where their argument does, with gaps
 };
 
 }  // namespace pto

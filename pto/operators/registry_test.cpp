@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
+#include <cstring>
 #include <thread>
 
 #include "pto/base/error.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/operators/operator.hpp"
 
 namespace pto::registry_test {
@@ -23,6 +26,8 @@ int32_t scaled_add(const pto_args* args) {
   const auto* x = static_cast<const float*>(args->tensors[0].data);
   const auto* y = static_cast<const float*>(args->tensors[1].data);
   auto* result = static_cast<float*>(args->tensors[2].data);
+  for (int i = 0; i < 3; ++i)
+    if (!is_aligned(args->tensors[i].data, DType::F32)) return 1;
   const double factor = std::bit_cast<double>(args->scalars[0]);
   for (int64_t i = 0; args->block == 0 && i < args->tensors[0].sizes[0]; ++i) {
     result[i] = x[i] + static_cast<float>(factor) * y[i];
@@ -80,7 +85,7 @@ struct Vectors {
       return self.result.data();
     };
     const pto_operator_call call = {
-        scaled_add_operator(), tensors, counts, values, allocate, this, nullptr};
+        scaled_add_operator(), tensors, counts, values, allocate, this, nullptr, nullptr};
     const int32_t code = pto_operator_run(&call);
     if (code == 0) result.pop_back();
     return code;
@@ -101,6 +106,28 @@ TEST(Operator, describes_itself_in_plain_c) {
   EXPECT_EQ(pto_operator_find("unheard_of"), nullptr);
   EXPECT_EQ(pto_operator_at(pto_operator_count()), nullptr);
   EXPECT_EQ(pto_operator_at(-1), nullptr);
+}
+
+TEST(Operator, gives_a_kernel_elements_at_multiples_of_their_size) {
+  std::array<std::array<char, 3 * sizeof(float) + 1>, 3> bytes;  // x, y and the result
+  const float numbers[] = {1, 2, 3}, wanted[] = {3, 6, 9};
+  const int64_t size = 3;
+  pto_tensor_ref tensors[2];
+  for (size_t i = 0; i < 2; ++i) {
+    std::memcpy(&bytes[i][1], numbers, sizeof(numbers));
+    tensors[i] = {&bytes[i][1], &size, nullptr, 1, static_cast<int32_t>(DType::F32)};
+  }
+  const int32_t counts[] = {1, 1};
+  pto_operator_value values[3] = {};
+  values[0].real = 2;
+  values[1].text = "a", values[1].count = 1;
+  values[2].integer = 1;
+  const auto allocate = [](void* user, int32_t, int32_t, const int64_t*, int32_t,
+                           int32_t) -> void* { return user; };
+  const pto_operator_call call = {scaled_add_operator(), tensors, counts, values, allocate,
+                                  &bytes[2][1],          nullptr, nullptr};
+  ASSERT_EQ(pto_operator_run(&call), 0) << pto_operator_error();
+  EXPECT_EQ(std::memcmp(&bytes[2][1], wanted, sizeof(wanted)), 0);
 }
 
 TEST(Operator, runs_and_allocates_through_the_caller) {

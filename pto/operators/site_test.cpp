@@ -93,7 +93,7 @@ struct Call {
       return self.memory ? self.memory : self.result.data();
     };
     const pto_operator_call call = {
-        operator_named(name), &tensor, nullptr, &factor, allocate, this, nullptr};
+        operator_named(name), &tensor, nullptr, &factor, allocate, this, nullptr, nullptr};
     const int32_t code = pto_operator_site_run(site, &call);
     if (code == 0) result.pop_back();
     return code;

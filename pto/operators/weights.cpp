@@ -188,7 +188,8 @@ struct PackingOperator {
 
   static bool pack(const void* self, const pto_tensor_ref& weight, PackedWeight* to) {
     const auto& [packer, run, precision] = *static_cast<const PackingOperator*>(self);
-    const pto_operator_call call = {&packer, &weight, nullptr, nullptr, &allocate, to, nullptr};
+    const pto_operator_call call = {&packer,   &weight, nullptr, nullptr,
+                                    &allocate, to,      nullptr, nullptr};
     return run(&call) == 0 && pto_matmul_precision() == precision;
   }
   static void* allocate(void* user, int32_t, int32_t, const int64_t* sizes, int32_t, int32_t) {

@@ -7,10 +7,12 @@
 #include "pto/base/text.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/verify.hpp"
+#include "pto/passes/copy_turned.hpp"
 #include "pto/passes/fold_constants.hpp"
 #include "pto/passes/fuse_regions.hpp"
 #include "pto/passes/inline_tile_operations.hpp"
 #include "pto/passes/interchange_loops.hpp"
+#include "pto/passes/join_positions.hpp"
 #include "pto/passes/move_broadcast_late.hpp"
 #include "pto/passes/move_transpose_late.hpp"
 #include "pto/passes/pair_products.hpp"
@@ -34,10 +36,14 @@ constexpr Pass kPasses[] = {
     {"simplify_algebra", simplify_algebra, "on folded constants"},
     {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },
      "last of the rewrites, which leave dead nodes behind"},
+    {"join_positions", [](const Graph& graph, PassNotes*) { return join_positions(graph); },
+     "behind the algebra, which joins reshapes; dead nodes would read what is scattered"},
     {"pair_products", [](const Graph& graph, PassNotes*) { return pair_products(graph); },
      "in front of the cut into kernels, which must change no bit; dead nodes read products too"},
     {"interchange_loops", [](const Graph& graph, PassNotes*) { return interchange_loops(graph); },
      "in front of the cut into kernels: what was around a loop is in others behind it"},
+    {"copy_turned", [](const Graph& graph, PassNotes*) { return copy_turned(graph); },
+     "in front of the cut into kernels, behind all that moves or removes transposes"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
      "what the rewrites leave is grouped into kernels"},
     {"tile_products", [](const Graph& graph, PassNotes*) { return tile_products(graph); },

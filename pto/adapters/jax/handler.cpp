@@ -135,7 +135,7 @@ class CustomCall {
     take_attributes();
     const pto_operator_call call = {
         &op_, tensors_.data(), counts_.data(), attributes_.data(), &CustomCall::allocate,
-        this, nullptr};
+        this, nullptr,         nullptr};
     const XlaThreads threads(frame_);
     // A known site does not read its attributes again, so it cannot be used for calls with
     // operands.

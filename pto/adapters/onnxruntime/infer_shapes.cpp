@@ -99,9 +99,14 @@ void infer_shapes(const pto_operator& op, ShapeContext* context) {
   Inputs inputs;
   if (!inputs.take_all(op, context)) return;
   const AttributeValues attributes = attributes_of(op, context);
-  const pto_operator_call call = {
-      &op,    inputs.tensors.data(), inputs.counts.data(), attributes.data(), nullptr, nullptr,
-      nullptr};
+  const pto_operator_call call = {&op,
+                                  inputs.tensors.data(),
+                                  inputs.counts.data(),
+                                  attributes.data(),
+                                  nullptr,
+                                  nullptr,
+                                  nullptr,
+                                  nullptr};
   const pto_shapes* shapes = pto_operator_shapes(&call);
   if (!shapes) throw std::runtime_error(pto_operator_error());
   for (int32_t i = 0, a = 0; i < op.n_arguments; ++i) {

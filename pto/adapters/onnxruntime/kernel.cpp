@@ -54,9 +54,10 @@ class NodeRun {
 
   void run() {
     const ScopedExecutor threads(&parallel_on_onnxruntime, context_);
-    const pto_operator_call call = {
-        &kernel_.op, tensors_.data(), counts_.data(), kernel_.attributes.data(), &NodeRun::allocate,
-        this,        &NodeRun::narrow};
+    const pto_operator_call call = {&kernel_.op,        tensors_.data(),
+                                    counts_.data(),     kernel_.attributes.data(),
+                                    &NodeRun::allocate, this,
+                                    &NodeRun::narrow,   nullptr};
     if (pto_operator_site_run(kernel_.site.get(), &call) != 0) throw std::runtime_error(text());
     for (const Bounded& one : bounded_) give(one);
     kernel_.outputs_agree.store(true, std::memory_order_relaxed);
@@ -203,7 +204,8 @@ Prepared::Prepared(const pto_operator& op, const pto_tensor_ref& constant,
     self.tensor_ = {self.memory_->data(), self.sizes_.data(), nullptr, rank, dtype};
     return self.memory_->data();
   };
-  const pto_operator_call call = {&op, &constant, nullptr, attributes, allocate, this, nullptr};
+  const pto_operator_call call = {&op,      &constant, nullptr, attributes,
+                                  allocate, this,      nullptr, nullptr};
   if (pto_operator_run(&call) != 0) throw std::runtime_error(pto_operator_error());
 }
 

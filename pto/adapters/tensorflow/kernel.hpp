@@ -36,7 +36,8 @@ class ComputeCall {
                                     attributes_.values(),
                                     &ComputeCall::allocate,
                                     this,
-                                    &ComputeCall::narrow};
+                                    &ComputeCall::narrow,
+                                    nullptr};
     const HostThreads threads(context_->device()->tensorflow_cpu_worker_threads()->workers);
     if (pto_operator_site_run(site, &call) != 0) {
       return status_.ok() ? absl::InvalidArgumentError(pto_operator_error()) : status_;

@@ -81,7 +81,8 @@ inline absl::Status infer_outputs(const pto_operator& op, const Attributes& attr
     if (op.arguments[i].kind == PTO_KIND_SYMINT) sizes.push_back(Size::number(value));
   }
   const pto_operator_call call = {
-      &op, tensors.data(), attributes.counts(), attributes.values(), nullptr, nullptr, nullptr};
+      &op,     tensors.data(), attributes.counts(), attributes.values(), nullptr, nullptr,
+      nullptr, nullptr};
   const pto_shapes* shapes = pto_operator_shapes(&call);
   if (!shapes) return absl::InvalidArgumentError(pto_operator_error());
   if (shapes->n_tensors != n_outputs) {

@@ -79,8 +79,8 @@ Invocation::~Invocation() {
 void Invocation::run() {
   describe_all();
   if (op_.packed >= 0 && device_.type == kCpu) take_packed_weight();
-  const pto_operator_call call = {
-      &op_, tensors_, counts_, attributes_, &Invocation::allocate, this, &Invocation::narrow};
+  const pto_operator_call call = {&op_,      tensors_, counts_, attributes_,
+                                  &allocate, this,     &narrow, &in_place};
   if (device_.type == kCpu) {
     const WriteOrder order(written_);
     if (run_on_cpu(call) != 0) throw std::runtime_error(pto_operator_error());

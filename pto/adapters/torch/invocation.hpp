@@ -96,6 +96,7 @@ class Invocation {
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype);
   static void narrow(void* user, int32_t output, int64_t rows);
+  static void* in_place(void* user, int32_t output);
   void* replace(int32_t argument, const int64_t* sizes, int32_t rank, int32_t dtype);
   void* write_out(int32_t output, const int64_t* sizes, int32_t rank, int32_t dtype);
   void resize(TensorObject* tensor, const int64_t* sizes, int32_t rank) const;
@@ -139,6 +140,10 @@ void set_device_runner(DeviceRunner runner);
 // one no weight is packed.
 using WeightOwner = int32_t (*)(TensorObject* tensor, pto_weight_owner* owner);
 void set_weight_owner(WeightOwner function);
+
+// Sets the function that lets PyTorch resize a tensor over our memory; without one it refuses.
+using Resizer = void (*)(TensorObject* tensor);
+void set_resizer(Resizer function);
 
 // Throws the text of PyTorch's last error if the code is not 0.
 void check(int32_t code);

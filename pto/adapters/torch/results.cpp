@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invocation's results: new tensors, tensors given for them, and replaced arguments.
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <span>
 #include <utility>
@@ -20,7 +21,11 @@ namespace {
 // than the arithmetic.
 constexpr int64_t kPooledBytes = 1 << 20;
 
+std::atomic<Resizer> resizer{nullptr};
+
 }  // namespace
+
+void set_resizer(Resizer function) { resizer.store(function); }
 
 bool returns_self(const pto_operator& op) {
   return op.n_outputs == 1 && op.n_returns == 1 && op.outputs[0].replaces == 0 &&
@@ -168,6 +173,11 @@ void Invocation::resize(TensorObject* tensor, const int64_t* sizes, int32_t rank
   aoti_torch_delete_tensor_object(reinterpret_cast<TensorObject*>(stack[0]));
 }
 
+void* Invocation::in_place(void* user, int32_t output) {
+  auto& self = *static_cast<Invocation*>(user);
+  return self.tensors_[self.first_tensor(self.op_.outputs[output].replaces)].data;
+}
+
 // Returns where new elements of a tensor go: its own memory if that has no gaps.
 void* Invocation::memory_of(const pto_tensor_ref& tensor) {
   if (!is_contiguous(tensor.rank, tensor.sizes, tensor.strides))
@@ -199,6 +209,7 @@ void* Invocation::make_tensor(TensorObject** tensor, const int64_t* sizes, int32
     const auto give_back = [](void* memory, void*) { pto_free(memory); };
     if (torch_from_blob(data, rank, sizes, strides, 0, theirs, kCpu, -1, tensor,
                         aoti_torch_layout_strided(), nullptr, 0, give_back, nullptr) == 0) {
+      if (const Resizer let = resizer.load(std::memory_order_acquire)) let(*tensor);
       return data;
     }
     pto_free(data);
@@ -213,3 +224,7 @@ void* Invocation::make_tensor(TensorObject** tensor, const int64_t* sizes, int32
 }
 
 }  // namespace pto::torch_adapter
+
+extern "C" void pto_torch_set_resizer(pto::torch_adapter::Resizer function) {
+  pto::torch_adapter::set_resizer(function);
+}

@@ -3,6 +3,8 @@
 //
 // The index has as many axes as its tensor. Where one of its sizes is 1, other than along the axis,
 // one position serves all of that axis: an index [n, 1] along axis 0 names n whole rows.
+// gather and scatter may have several axes, one behind another: positions count over all of them,
+// as over one axis of that size in a reshape.
 #include <algorithm>
 #include <cmath>
 
@@ -16,11 +18,38 @@
 namespace pto {
 namespace {
 
+// Returns a shape with the axes of a node as one, whose place is axes[0].
+template <class Sizes>
+Sizes joined_axes(const Node& node, const Sizes& shape) {
+  Sizes joined = shape;
+  const auto& axes = node.attributes.axes;
+  const auto front = joined.begin() + axes.front();
+  for (size_t i = 1; i < axes.size(); ++i) {
+    *front = *front * front[1];
+    joined.erase(front + 1);
+  }
+  return joined;
+}
+
+// Returns the type of operand 0, with the axes of the node as one.
+Type joined_type(const Node& node, const Operands& operands) {
+  Type of = type(operands, 0);
+  const auto& axes = node.attributes.axes;
+  const auto rank = static_cast<int64_t>(of.shape.size());
+  bool are_joined = node.op != Opcode::scatter_add && axes.size() > 1 && axes.front() >= 0;
+  for (size_t i = 1; i < axes.size(); ++i) are_joined &= axes[i] == axes[i - 1] + 1;
+  if (are_joined && axes.back() < rank)
+    of.shape = joined_axes(node, of.shape);
+  else
+    require_one_axis(node, of.shape);
+  return of;
+}
+
 // Returns the type of the elements that operand 1 names in operand 0.
 Type chosen_type(const Node& node, const Operands& operands) {
-  const Type &of = type(operands, 0), &index = type(operands, 1);
+  const Type of = joined_type(node, operands), &index = type(operands, 1);
   require_dtype(node.op, of.dtype);
-  const size_t axis = require_one_axis(node, of.shape);
+  const auto axis = static_cast<size_t>(node.attributes.axes[0]);
   if (!is_integer(index.dtype) || index.dtype == DType::U64)
     fail({label(node.op) + ": the positions are " + text(index),
           "positions are integers that fit an i64", "cast them to i64"},
@@ -40,7 +69,7 @@ Type chosen_type(const Node& node, const Operands& operands) {
 
 std::vector<SizePair> sizes_of_index(const Node& node, const Operands& operands) {
   std::vector<SizePair> pairs;
-  const Dims &of = type(operands, 0).shape, &index = type(operands, 1).shape;
+  const Dims of = joined_type(node, operands).shape, &index = type(operands, 1).shape;
   for (size_t i = 0; i < of.size(); ++i)
     if (static_cast<int64_t>(i) != node.attributes.axes[0])
       pairs.push_back({index[i], of[i], true});
@@ -56,7 +85,7 @@ struct Chosen {
 
 // A position of -1 names no element where `may_skip` says so.
 Chosen chosen_places(Evaluation& in, const Node& node, bool may_skip) {
-  const auto& of = in.operand(node, 0).array.shape;
+  const auto of = joined_axes(node, in.operand(node, 0).array.shape);
   const auto axis = static_cast<size_t>(node.attributes.axes[0]);
   Chosen chosen{of, {}};
   chosen.shape[axis] = in.operand(node, 1).array.shape[axis];
