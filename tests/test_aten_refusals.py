@@ -11,6 +11,7 @@ import torch
 import pto
 import pto.aten
 from pto.adapters.torch import direct
+from pto.aten import records
 
 x = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
 
@@ -221,6 +222,14 @@ def test_an_overload_stays_where_another_one_comes_and_goes():
         passing._destroy()
         for given in (x, torch.from_numpy(x), torch.from_numpy(x)):
             assert np.array_equal(negate(given), -x)
+
+
+def test_a_name_that_nothing_has_makes_no_list_of_all_names(monkeypatch):
+    """PyTorch has thousands, so that a list takes milliseconds."""
+    known = records.library()
+    monkeypatch.setattr(known, "_listed", lambda: pytest.fail("all names were listed"))
+    for _ in range(2):
+        assert known.records("pto_nothing") == known.records("pto_nowhere::add") == ()
 
 
 def test_operators_of_extensions_are_found_by_their_namespace():

@@ -55,7 +55,9 @@ def same_bits(got, want):
 @pytest.mark.parametrize("kind", FLOATS + INTEGERS)
 @pytest.mark.parametrize("shape", [(1301,), (511,), (0,), (1, 513), (3, 1027), (4, 512), (11, 997),
                                    (300, 5), (9, 0)])  # fmt: skip
-def test_a_scan_folds_one_element_after_another(kind, shape):
+def test_a_scan_folds_one_element_after_another(kind, shape, deep):
+    if not deep and shape[0] == 1 and kind not in ("f4", "f2", "i1"):
+        pytest.skip("a line alone in the other types: ./dev test --deep")
     whole = lines(kind, shape)
     for axis in range(len(shape)):
         program = pto.jit(scans(axis))

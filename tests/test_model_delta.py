@@ -171,7 +171,7 @@ def test_the_delta_rule_refuses_wrong_sizes(place):
 
 def test_the_delta_rule_refuses_wrong_ranks_heads_and_ends():
     arguments = formulas.delta_arguments([3, 2], 2, 4)
-    wrong_heads = [x[:, :3] if i in (2, 3, 4, 6) else x for i, x in enumerate(arguments)]
+    wrong_heads = [x[:, :3].clone() if i in (2, 3, 4, 6) else x for i, x in enumerate(arguments)]
     before = arguments[6].clone()
     for wrong, message in [
         ([arguments[0], arguments[1][0], *arguments[2:]], "key has 2 axes"),
@@ -189,13 +189,13 @@ def test_the_delta_rule_refuses_wrong_ranks_heads_and_ends():
 def test_the_delta_rule_is_that_of_the_model():
     module = pytest.importorskip("transformers.models.qwen3_next.modeling_qwen3_next")
     torch.manual_seed(0)
-    query, key, value, beta, g, ends, states = formulas.delta_arguments([150], 2, 2)
+    query, key, value, beta, g, ends, states = formulas.delta_arguments([150, 150], 2, 2)
     state = states.clone()
     got = models.gated_delta_rule(query, key, value, beta, g, ends, states)
     for function in (module.torch_chunk_gated_delta_rule, module.torch_recurrent_gated_delta_rule):
         want, new_state = function(
-            *(x[None] for x in (query, key, value)), g=g[None], beta=beta[None],
+            *(x.unflatten(0, (2, 150)) for x in (query, key, value, g, beta)),
             initial_state=state, output_final_state=True, use_qk_l2norm_in_kernel=True,
         )  # fmt: skip
-        assert_close(got, want[0].double(), 1e-4)
+        assert_close(got, want.flatten(0, 1).double(), 1e-4)
         assert_close(states, new_state.double(), 1e-4)

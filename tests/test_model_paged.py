@@ -30,7 +30,9 @@ def assert_agrees(arguments):
 @pytest.mark.parametrize("heads", [(12, 1), (32, 8)], ids=str)
 @pytest.mark.parametrize("dtype", [F32, BF16, I8], ids=str)
 @pytest.mark.parametrize("queries", [1, 2, 3, 4])
-def test_paged_attention_is_sdpa_on_gathered_keys(queries, dtype, heads, page):
+def test_paged_attention_is_sdpa_on_gathered_keys(queries, dtype, heads, page, deep):
+    if not deep and (dtype is BF16) == ((heads[1] == 1) == (queries == 1)):
+        pytest.skip("the other types: ./dev test --deep")
     torch.manual_seed(queries)
     for d in (64, 80, 128):
         assert_agrees(formulas.paged_arguments(LENGTHS, queries, *heads, d, page, dtype))
@@ -138,13 +140,13 @@ def test_wrong_shapes_types_and_scales_are_refused():
     coded = formulas.paged_arguments([33, 20, 5], 2, 4, 2, 64, 16, I8)
     for arguments, place, value, message in [
         (right, 0, right[0][0], "q has 3 axes"),
-        (right, 0, right[0][:, :, :3], "heads of q and keys"),
+        (right, 0, right[0][:, :, :3].clone(), "heads of q and keys"),
         (right, 1, right[1][:-1], "the shape of"),
         (right, 3, right[3][:2], "the shape of table"),
         (right, 4, right[4][:2], "the shape of lengths"),
         (right, 0, right[0].bfloat16(), "keys are f32, and q is bf16"),
         (coded, 5, None, "keys are i8, and 1 scales"),
-        (coded, 5, coded[5][:, :3], "the shape of k_scale"),
+        (coded, 5, coded[5][:, :3].clone(), "the shape of k_scale"),
     ]:
         wrong = [*arguments[:place], value, *arguments[place + 1 :]]
         with pytest.raises(RuntimeError, match=message):

@@ -130,8 +130,9 @@ def assert_same(found, right):
 
 
 def program_of(name):
-    """A function that calls the operator, and its arguments. Its names are the operator's, and real
-    attributes are arguments, so that it runs the operator's own kernel where both are equal."""
+    """A function that calls the operator, and its arguments. Its names and constants are those of
+    the operator, and real attributes are arguments, so that it runs the operator's own kernel where
+    both are equal."""
     operator, attributes, arguments = getattr(models, name), dict(CASES[name][1]), given(name)
     reals = {a.name: attributes.pop(a.name, a.default)
              for a in operator.attributes if a.kind == "float"}  # fmt: skip
@@ -142,6 +143,8 @@ def program_of(name):
     text = f"lambda {', '.join([*tensors, *reals])}: operator({passed}, **attributes)"
     function = eval(text, scope)
     function.__name__ = function.__qualname__ = name
+    constants = operator.definition.__dict__.get("constants", ())
+    function.__annotations__ = {one: pto.Constant for one in constants if one in tensors}
     return pto.jit(function), [*arguments, *reals.values()]
 
 

@@ -160,7 +160,9 @@ def attended(arguments, is_quantised=True):
 @pytest.mark.parametrize("lengths", [[1], [600], [300, 0, 17], [64, 301, 1]], ids=str)
 @pytest.mark.parametrize("s1", [1, 2, 5])
 @pytest.mark.parametrize("is_quantised", [True, False], ids=["bytes", "bf16"])
-def test_attention_over_selected_keys_is_its_formula(lengths, s1, is_quantised):
+def test_attention_over_selected_keys_is_its_formula(lengths, s1, is_quantised, deep):
+    if not deep and len(lengths) == 1 and is_quantised == ((lengths == [1]) == (s1 == 1)):
+        pytest.skip("the other types: ./dev test --deep")
     torch.manual_seed(s1)
     arguments = formulas.sparse_arguments(lengths, s1, k=CHOSEN, quantised=is_quantised)
     attended(arguments, is_quantised)
@@ -265,7 +267,7 @@ def test_a_decode_step_attends_to_its_new_keys():
     torch.manual_seed(0)
     arguments = formulas.decode_arguments([1, 1], 1)
     arguments[25] = torch.cat([arguments[25], torch.full((2, 1), -1)], 1)
-    found, (kv, _, scale, *_) = stepped(arguments)
+    found, (kv, _, scale, *_) = stepped(arguments, k=8)
     rows = arguments[23]
     new = kv.flatten(0, 2)[rows].unflatten(1, (4, -1)) * scale.flatten(0, 2)[rows][..., None]
     assert torch.equal(found, new.flatten(1).bfloat16()[:, None].expand_as(found))

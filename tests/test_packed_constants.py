@@ -23,6 +23,7 @@ from pto.adapters.torch.build import DIRECT
 from pto.errors import Error
 from pto.language.op import op, operators
 
+pytestmark = pytest.mark.usefixtures("few_objects")
 needs_torch_owners = pytest.mark.skipif(
     build.built(DIRECT) is None, reason="python -m pto adapters build torch"
 )

@@ -14,9 +14,12 @@ import pto.torch
 from pto.errors import Error
 from pto.language.op import op
 
-pytestmark = pytest.mark.skipif(
-    not pto.torch.has_cpp_gradients(), reason="python -m pto adapters build torch"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not pto.torch.has_cpp_gradients(), reason="python -m pto adapters build torch"
+    ),
+    pytest.mark.usefixtures("few_objects"),
+]
 ROWS, INPUTS, OUTPUTS = 5, 40, 50
 
 

@@ -76,8 +76,8 @@ class Dispatcher:
         return self._records[name]
 
     def _read(self, name: str) -> tuple[Record, ...]:
-        if name not in self._overloads:
-            self._overloads = self._listed()  # perhaps it was registered since
+        if name not in self._overloads and self._family(name) is not None:  # registered since
+            self._overloads = self._listed()
         registered = set(self._overloads.get(name, ()))
         if not registered:
             return ()
