@@ -3,6 +3,7 @@
 
 import functools
 import gc
+import sys
 import types
 import weakref
 
@@ -33,6 +34,7 @@ class Scale:
 
 
 FACTOR = 2
+INSIDE = [2]
 
 
 class Layer(Base):
@@ -51,6 +53,8 @@ class Layer(Base):
         self.bound = self.other.scaled
         self.scales = np.array([2.0, 3.0])
         self.scale = np.float32(3)
+        self.inside, self.by_name, self.pair = [Scale(), Scale()], {"a": Scale()}, (0, Scale())
+        self.outer = lambda x: x * INSIDE[0]
 
     @pto.jit
     def calls(self, x):
@@ -72,6 +76,42 @@ class Layer(Base):
     def asks(self, x):
         return x * 3 if hasattr(self, "extra") else x * getattr(self, "more", 1)
 
+    def __len__(self):
+        return self.width
+
+    def __getitem__(self, place):
+        return self.inside[place]
+
+    @pto.jit
+    def applies(self, x):
+        for one in self.inside:
+            x = one.scaled(x)
+        return self.by_name["a"].scaled(x) * self.pair[1].by
+
+    @pto.jit
+    def calls_outside(self, x):
+        return self.outer(x)
+
+    @pto.jit
+    def asks_itself(self, x):
+        return x * len(self) * self[0].by
+
+    @pto.jit
+    def asks_dict(self, x):
+        return x * self.__dict__.get("more", 1) * vars(self).get("extra", 1)
+
+    @pto.jit
+    def asks_class(self, x):
+        return x * 3 if hasattr(type(self), "extra") else x * getattr(type(self), "more", 1)
+
+    @pto.jit
+    def names_of_class(self, x):
+        return x * len(vars(type(self)))
+
+    @pto.jit
+    def reads_long(self, x):
+        return x * float(self.long[99]) * self.long.shape[0] if hasattr(self, "long") else x
+
     @pto.jit
     def reads(self, x):
         return x * self.scales[0] * self.scale
@@ -87,6 +127,19 @@ CHANGES = {
     ),
     "a new attribute": ("asks", lambda one: setattr(one, "extra", 1), 3 * X),
     "a new attribute with a default": ("asks", lambda one: setattr(one, "more", 4), 4 * X),
+    "an object in a list": ("applies", lambda one: setattr(one.inside[1], "by", 3), 24 * X),
+    "an object in a dict": ("applies", lambda one: setattr(one.by_name["a"], "by", 3), 24 * X),
+    "an object in a tuple": ("applies", lambda one: setattr(one.pair[1], "by", 3), 24 * X),
+    "another object in a list": ("applies", lambda one: one.inside.append(Scale()), 32 * X),
+    "its length": ("asks_itself", lambda one: setattr(one, "width", 3), 6 * X),
+    "its element": ("asks_itself", lambda one: setattr(one.inside[0], "by", 3), 6 * X),
+    "an attribute in its dict": ("asks_dict", lambda one: setattr(one, "more", 4), 4 * X),
+    "an attribute in vars()": ("asks_dict", lambda one: setattr(one, "extra", 5), 5 * X),
+    "an element of a long array": (
+        "reads_long",
+        lambda one: setattr(one, "long", np.full(100, 2.0)),
+        200 * X,
+    ),
     "a method of another object": (
         "borrows",
         lambda one: setattr(one, "bound", Layer().step),
@@ -103,7 +156,7 @@ CHANGES = {
 def test_a_method_notices_what_its_object_gets(name):
     method, change, want = CHANGES[name]
     layer = Layer()
-    before = getattr(layer, method)(X)
+    before = [getattr(layer, method)(X) for _ in range(3)][-1]  # at first it knows of no reads
     change(layer)
     np.testing.assert_array_equal(getattr(layer, method)(X), want)
     np.testing.assert_array_equal(getattr(Layer(), method)(X), before)
@@ -116,6 +169,41 @@ def test_a_method_notices_a_method_that_its_class_gets():
     np.testing.assert_array_equal(Own().calls(X), 2 * X)
     Own.step = lambda self, x: x * 9
     np.testing.assert_array_equal(Own().calls(X), 9 * X)
+
+
+def test_a_method_notices_what_a_function_of_its_object_reads(monkeypatch):
+    layer = Layer()
+    for _ in range(3):
+        np.testing.assert_array_equal(layer.calls_outside(X), 2 * X)
+    monkeypatch.setattr(sys.modules[__name__], "INSIDE", [2])
+    np.testing.assert_array_equal(layer.calls_outside(X), 2 * X)
+    INSIDE[0] = 7
+    np.testing.assert_array_equal(layer.calls_outside(X), 7 * X)
+
+
+@pytest.mark.parametrize("name, factor", [("extra", 3), ("more", 4)])
+def test_a_method_notices_an_attribute_that_its_class_gets(name, factor):
+    class Own(Layer):
+        pass
+
+    np.testing.assert_array_equal(Own().asks_class(X), X)
+    setattr(Own, name, 4)
+    np.testing.assert_array_equal(Own().asks_class(X), factor * X)
+
+
+def test_a_method_sees_the_names_of_its_class():
+    np.testing.assert_array_equal(Layer().names_of_class(X), len(vars(Layer)) * X)
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "PyTorch"])
+def test_a_method_notices_an_element_and_a_size_of_an_array(kind):
+    make = np.full if kind == "NumPy" else pytest.importorskip("torch").full
+    layer = Layer()
+    for size, value in ((100, 2.0), (100, 3.0), (200, 3.0)):
+        layer.long = make((size,), value)
+        np.testing.assert_array_equal(layer.reads_long(X), size * value * X)
+    layer.long[99] = 5.0
+    np.testing.assert_array_equal(layer.reads_long(X), 1000 * X)
 
 
 def test_a_compared_function_keeps_no_object_alive():

@@ -15,23 +15,48 @@ constexpr size_t kRowsMax = 64;
 PyObject* value_at(PyObject* place) {
   PyObject* const owner = PyTuple_GET_ITEM(place, 0);
   PyObject* const name = PyTuple_GET_ITEM(place, 1);
-  if (PyDict_CheckExact(owner)) return PyDict_GetItemWithError(owner, name);
-  if (PyList_CheckExact(owner)) {
+  if (PyDict_Check(owner)) return PyDict_GetItemWithError(owner, name);
+  if (PyList_Check(owner)) {
     const Py_ssize_t index = PyLong_AsSsize_t(name);
     return index < PyList_GET_SIZE(owner) ? PyList_GET_ITEM(owner, index) : nullptr;
   }
   if (PyCell_Check(owner)) return PyCell_GET(owner);
-  return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name);  // runs no descriptor
+  if (PyType_Check(owner))
+    return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name);  // runs no descriptor
+  // An attribute of a function, or a slot of an object: the owner holds it, so it may be borrowed.
+  const Ref value(PyObject_GenericGetAttr(owner, name));
+  if (!value) PyErr_Clear();
+  return value.get();
 }
 
-// Says whether values compare by content: numbers, texts, None, tuples of them.
-bool is_plain(PyObject* value, int depth = 0) {
-  if (PyTuple_CheckExact(value)) {
-    if (depth == kMaxConstantDepth) return false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
-      if (!is_plain(PyTuple_GET_ITEM(value, i), depth + 1)) return false;
-    return true;
+// Returns what a container holds, in a new tuple; null for any other owner.
+PyObject* elements_of(PyObject* owner) {
+  if (PyList_Check(owner)) return PyList_AsTuple(owner);
+  if (PyAnySet_Check(owner)) return PySequence_Tuple(owner);
+  if (!PyDict_Check(owner)) return nullptr;
+  const Py_ssize_t count = PyDict_Size(owner);
+  PyObject* const all = PyTuple_New(2 * count);
+  PyObject *key, *value;
+  Py_ssize_t at = 0, i = 0;
+  while (all != nullptr && i < count && PyDict_Next(owner, &at, &key, &value)) {
+    PyTuple_SET_ITEM(all, i, Py_NewRef(key));
+    PyTuple_SET_ITEM(all, count + i++, Py_NewRef(value));
   }
+  return all;
+}
+
+// Says whether `now` has the elements of the tuple `before`, as the same objects.
+bool same_elements(PyObject* before, PyObject* now) {
+  if (before == nullptr || !PyTuple_CheckExact(before) || !PyTuple_CheckExact(now)) return false;
+  const Py_ssize_t count = PyTuple_GET_SIZE(now);
+  if (PyTuple_GET_SIZE(before) != count) return false;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (PyTuple_GET_ITEM(before, i) != PyTuple_GET_ITEM(now, i)) return false;
+  return true;
+}
+
+// Says whether a value compares by content: a number, a text.
+bool is_plain(PyObject* value) {
   return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
          PyUnicode_CheckExact(value) || PyBytes_CheckExact(value);
 }
@@ -54,10 +79,17 @@ bool same_bytes(PyObject* a, PyObject* b) {
   return same;
 }
 
-bool same_value(PyObject* a, PyObject* b) {
+bool same_value(PyObject* a, PyObject* b, int depth = 0) {
   if (a == b) return true;
   if (a == nullptr || b == nullptr || Py_TYPE(a) != Py_TYPE(b)) return false;
-  if (is_plain(a) && is_plain(b)) return same_constant(a, b);
+  if (PyTuple_CheckExact(a)) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(a);
+    if (depth == kMaxConstantDepth || PyTuple_GET_SIZE(b) != count) return false;
+    for (Py_ssize_t i = 0; i < count; ++i)
+      if (!same_value(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i), depth + 1)) return false;
+    return true;
+  }
+  if (is_plain(a)) return same_constant(a, b);
   return PyObject_CheckBuffer(a) && same_bytes(a, b);
 }
 
@@ -100,36 +132,49 @@ void Captures::keep_links(PyObject* links) {
   release(now);
 }
 
-// Returns the bytes of an array: those of before where none has changed; the array where it shows
-// none.
-PyObject* Captures::bytes_of(size_t place, PyObject* array) {
+// Reads the bytes of an array, or the elements of a container, and keeps those of before where none
+// has changed.
+void Captures::read_contents(size_t place, PyObject* jit) {
+  PyObject* const at = PyTuple_GET_ITEM(places_, static_cast<Py_ssize_t>(place));
+  const Ref owner(Py_NewRef(PyTuple_GET_ITEM(at, 0)));
+  PyObject* const before = contents_[place].get();
+  Ref now(elements_of(owner.get()));
   Py_buffer view;
-  if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) != 0) {
-    PyErr_Clear();
-    return array;
+  if (!now && PyObject_CheckBuffer(owner.get()) &&
+      PyObject_GetBuffer(owner.get(), &view, PyBUF_FULL_RO) == 0) {
+    const bool same = before != nullptr && PyBytes_GET_SIZE(before) == view.len &&
+                      PyBuffer_IsContiguous(&view, 'C') != 0 &&
+                      std::memcmp(PyBytes_AS_STRING(before), view.buf, size_t(view.len)) == 0;
+    if (!same) {
+      now = Ref(PyBytes_FromStringAndSize(nullptr, view.len));
+      if (now) PyBuffer_ToContiguous(PyBytes_AS_STRING(now.get()), &view, view.len, 'C');
+    }
+    PyBuffer_Release(&view);
+    if (same) return;
   }
-  Ref now(PyBytes_FromStringAndSize(nullptr, view.len));
-  const bool is_read =
-      now && PyBuffer_ToContiguous(PyBytes_AS_STRING(now.get()), &view, view.len, 'C') == 0;
-  PyBuffer_Release(&view);
-  if (!is_read) {
-    PyErr_Clear();
-    return array;
-  }
-  bytes_.resize(read_.size());
-  if (!same_value(bytes_[place].get(), now.get())) bytes_[place] = std::move(now);
-  return bytes_[place].get();
+  PyErr_Clear();
+  const uint64_t version = version_;
+  if (!now) now = checked(PyObject_CallMethod(jit, "contents", "O", owner.get()));
+  if (version != version_ || same_elements(before, now.get()) || same_value(before, now.get()))
+    return;
+  std::swap(contents_[place], now);
 }
 
 uint64_t Captures::key(PyObject* jit) {
   if (!linked_.empty() && links_changed()) refresh(jit);
   if (read_.empty()) return 0;
+  const uint64_t version = version_;
+  for (size_t i = 0; i < whole_.size(); ++i) {
+    if (!left_out_[whole_[i]]) read_contents(whole_[i], jit);
+    if (version != version_) return key(jit);
+  }
   const bool known = last_ < rows_.size();
   bool same = known;
   for (size_t i = 0; i < read_.size(); ++i) {
+    read_[i] = nullptr;
+    if (left_out_[i]) continue;
     PyObject* const place = PyTuple_GET_ITEM(places_, static_cast<Py_ssize_t>(i));
-    const bool is_array = PyTuple_GET_ITEM(place, 1) == Py_None;
-    read_[i] = is_array ? bytes_of(i, PyTuple_GET_ITEM(place, 0)) : value_at(place);
+    read_[i] = contents_[i] ? contents_[i].get() : value_at(place);
     same = same && read_[i] == rows_[last_][i];
   }
   return same ? first_key_ + last_ : key_of_changed();
@@ -158,29 +203,57 @@ uint64_t Captures::key_of_changed() {
 
 bool Captures::refresh(PyObject* jit) {
   const Ref captured = checked(PyObject_CallMethod(jit, "captured", nullptr));
-  PyObject *found = nullptr, *links = nullptr;
-  if (!PyArg_ParseTuple(captured.get(), "O!O!;captured() must return two tuples", &PyTuple_Type,
-                        &found, &PyTuple_Type, &links))
+  PyObject *found = nullptr, *links = nullptr, *own = nullptr;
+  if (!PyArg_ParseTuple(captured.get(), "O!O!|O!;captured() must return tuples", &PyTuple_Type,
+                        &found, &PyTuple_Type, &links, &PyTuple_Type, &own))
     throw PythonError{};
   keep_links(links);
-  Ref places(Py_NewRef(found));
-  if (same_places(places_, places.get())) return false;
+  ++version_;
+  const bool same = places_ != nullptr && same_places(places_, found);
+  const Ref before(std::exchange(places_, Py_NewRef(found)));
+  if (same) {
+    leave_out(own);
+    return false;
+  }
   const bool captured_nothing = read_.empty();
   first_key_ += rows_.size();
   std::vector<Row> old;
   std::swap(old, rows_);
-  read_.assign(static_cast<size_t>(PyTuple_GET_SIZE(places.get())), nullptr);
-  bytes_.clear();
+  read_.assign(static_cast<size_t>(PyTuple_GET_SIZE(found)), nullptr);
+  std::vector<Ref> contents(read_.size());
+  std::swap(contents, contents_);
+  whole_.clear();
+  for (size_t i = 0; i < read_.size(); ++i)
+    if (PyTuple_GET_ITEM(PyTuple_GET_ITEM(found, static_cast<Py_ssize_t>(i)), 1) == Py_None)
+      whole_.push_back(i);
   last_ = 0;
-  Ref before(std::exchange(places_, places.release()));
+  leave_out(own);
   for (Row& row : old) release(row);
   return !captured_nothing || !read_.empty();
+}
+
+// Values of these places are null in rows to come, and now in those that are: no row is told from
+// another by them.
+void Captures::leave_out(PyObject* own) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(places_);
+  left_out_.assign(static_cast<size_t>(count), false);
+  std::vector<PyObject*> old;
+  for (Py_ssize_t i = 0; own != nullptr && i < count; ++i) {
+    PyObject* const place = PyTuple_GET_ITEM(places_, i);
+    const auto at = static_cast<size_t>(i);
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(own); ++j)
+      if (PyTuple_GET_ITEM(own, j) == place) left_out_[at] = true;
+    for (Row& row : rows_)
+      if (left_out_[at]) old.push_back(std::exchange(row[at], nullptr));
+  }
+  release(old);
 }
 
 int Captures::visit(visitproc visit, void* arg) const {
   Py_VISIT(places_);
   Py_VISIT(links_);
   for (PyObject* value : linked_) Py_VISIT(value);
+  for (const Ref& contents : contents_) Py_VISIT(contents.get());
   for (const Row& row : rows_)
     for (PyObject* value : row) Py_VISIT(value);
   return 0;

@@ -4,10 +4,11 @@
 //     uint64_t key = captures.key(jit);    // 0: it captures nothing; equal: nothing changed
 //     if (captures.refresh(jit)) key = captures.key(jit);
 //
-// language/captures.py finds the places: a dict, cell, class or list, with a name or an index; or
-// an array of few elements, which is compared byte by byte. A value that is the same object as in
-// the last call costs one look-up, some 10 ns. Where another object stands on the way to the
-// values, the places are searched again.
+// language/captures.py finds the places: a dict, cell, class, list, function or object, with a name
+// or an index; or an array or container, which is compared byte by byte, or element by element. A
+// value that is the same object as in the last call costs one look-up, some 10 ns. Where another
+// object stands on the way to the values, the places are searched again. What the function changes
+// itself while it is traced is not read.
 // Invariant: two keys are equal only if all values are equal constants, compared exactly, or the
 // same objects; a key is never used for values of other places.
 // Thread safety: needs Python's lock.
@@ -32,8 +33,8 @@ class Captures {
   // Returns the key of the current values, below 2^32. Throws PythonError.
   uint64_t key(PyObject* jit);
 
-  // Asks jit.captured() for the places; returns whether those of values differ from before. Throws
-  // PythonError.
+  // Asks jit.captured() for the places, and which of them to leave out; returns whether those of
+  // values differ from before. Throws PythonError.
   bool refresh(PyObject* jit);
 
   int visit(visitproc visit, void* arg) const;
@@ -42,7 +43,8 @@ class Captures {
   using Row = std::vector<PyObject*>;  // owned; null where a name has no value
 
   uint64_t key_of_changed();
-  PyObject* bytes_of(size_t place, PyObject* array);
+  void read_contents(size_t place, PyObject* jit);
+  void leave_out(PyObject* own);
 
   bool links_changed() const;
   void keep_links(PyObject* links);
@@ -51,7 +53,10 @@ class Captures {
   PyObject* links_ = nullptr;   // the same, of the objects on the way to the values
   Row linked_;                  // these objects
   Row read_;                    // scratch, borrowed
-  std::vector<Ref> bytes_;      // of arrays, each at its place
+  std::vector<Ref> contents_;   // of arrays and containers, each at its place
+  std::vector<size_t> whole_;   // places of these
+  std::vector<bool> left_out_;  // by place
+  uint64_t version_ = 0;        // of the places: what is read may run Python, and another thread
   std::vector<Row> rows_;
   uint64_t first_key_ = 1;  // of rows_[0]
   size_t last_ = 0;         // the row of the last call

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from pto.language.captures import of_library
+from pto.language.capture_search import of_library
 from pto.language.closures import closure_of
 from pto.language.control import loop
 

@@ -15,7 +15,7 @@ Thread safety: as a trace.
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
@@ -62,6 +62,10 @@ class loop:
         self.step = bounds[2] if len(bounds) == 3 else 1
         self.name, self.idx_name, self.parallel = name, idx_name, parallel
         self.factors = self._factors(unroll_list)
+
+    def __reversed__(self) -> NoReturn:
+        fail("reversed() of a pto.loop", "a loop of the program counts from start to stop",
+             "count down: pto.loop(stop - 1, start - 1, -1)", InvalidType)  # fmt: skip
 
     def _factors(self, unroll_list: Sequence[int]) -> list[int]:
         """How many iterations each version of the body makes, the largest first, 1 the last."""

@@ -176,12 +176,19 @@ class TracedGradient:
 
     def _gradient(self, like: Tensor, name: str, gradients: dict, tensors: dict) -> Any:
         gradient, argument = gradients[name], tensors.get(name)
-        if isinstance(gradient, list | tuple):
-            arguments = argument or [None] * len(gradient)
-            return [
-                self._summed(like, name, *pair) for pair in zip(gradient, arguments, strict=True)
-            ]
-        return self._summed(like, name, gradient, argument)
+        if self.of.by_name[name].kind != "Tensor[]":
+            return self._summed(like, name, gradient, argument)
+        is_list = isinstance(gradient, list | tuple)
+        if not is_list or (argument is not None and len(gradient) != len(argument)):
+            has = f"{len(gradient)} gradients" if is_list else describe(gradient)
+            count = "" if argument is None else f" of {len(argument)} tensors"
+            raise InvalidValue(
+                f"{self.of.name}: grad returned {has} for {name}",
+                f"{name} is a list{count}, and each of its tensors has a gradient",
+                "return a list with a gradient for each tensor of the list",
+            )
+        arguments = argument or [None] * len(gradient)
+        return [self._summed(like, name, *pair) for pair in zip(gradient, arguments, strict=True)]
 
     def _summed(self, first: Tensor, name: str, gradient: Any, like: Tensor | None) -> Tensor:
         if not isinstance(gradient, Tensor) or gradient.trace is not first.trace:

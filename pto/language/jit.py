@@ -31,7 +31,8 @@ from pto.language.annotations import TensorType, annotations_of
 from pto.language.call_numbers import traced
 from pto.language.call_types import Parameters, TypedCall
 from pto.language.callable_cells import call_text
-from pto.language.captures import Places, captured
+from pto.language.captures import Capturing
+from pto.language.code_reads import CodeReads
 from pto.language.location import describe, fail, shown, user_line, without_our_frames
 from pto.language.method import Method, is_in_class, keep_in_graphs
 from pto.language.misuse import told, told_of_constant
@@ -49,7 +50,7 @@ from pto.language.watched import state, watched
 _VARIADIC = 0x04 | 0x08  # code flags: *args, **kwargs
 
 
-class Jit(Tools, TypedCall[Parameters], _core.Callable):
+class Jit(Capturing, Tools, TypedCall[Parameters], _core.Callable):
     """A compiled function; call it as the Python function: call_types.py tells type checkers so.
 
     `out=` takes an array (a container of them as the result is one) to write into, unless the
@@ -86,6 +87,7 @@ class Jit(Tools, TypedCall[Parameters], _core.Callable):
         self.reads: dict[type, set] = defaultdict(set)  # of a method's objects, see watched.py
         self.groups: dict[tuple, Any] = {}  # of operators, see jit_operator.py
         self.steering = 0  # bits of floats that are constants of operators
+        self.own, self.grown, self.code, self.told = {}, {}, CodeReads(), set()  # see captures.py
         self.rewritten: Callable | None = None  # with branches: see begin_branches()
         self.values: dict[int, set] = defaultdict(set)  # of constants that were compiled for
         self.compiled_for: dict[str, str] = {}  # texts of calls, and of their results
@@ -153,11 +155,6 @@ class Jit(Tools, TypedCall[Parameters], _core.Callable):
         self.rewritten = rewritten(self.__wrapped__)
         return True
 
-    def captured(self) -> tuple[Places, Places]:
-        """The places, beside its parameters, whose values are constants of the kernels; and those
-        of the objects on the way to them."""
-        return captured(self.__wrapped__, tuple(self.reads))
-
     def is_object(self, place: int, value: Any) -> bool:
         """Says whether a value of a parameter is the object of a method."""
         if place != 0 or not self.is_method:
@@ -166,7 +163,7 @@ class Jit(Tools, TypedCall[Parameters], _core.Callable):
 
     def state(self, instance: Any) -> tuple:
         """The values that the method is known to read of such an object, for the kernels' key."""
-        return state(instance, self.reads[type(instance)])
+        return state(instance, self.reads[type(instance)], self.code)
 
     def __hash__(self) -> int:
         """Makes the function known to torch.compile, which asks for the hash before all else."""
@@ -251,11 +248,14 @@ class Jit(Tools, TypedCall[Parameters], _core.Callable):
         steering = sum(1 << i for i, yes in enumerate(numbers) if yes and not fixed[i])
         if steering:
             return None, LEAF, steering
-        if tensors[0] is None and self.is_object(0, constants[0]):
-            constants = [watched(constants[0], self.reads[type(constants[0])]), *constants[1:]]
+        objects = constants[:1] if tensors[0] is None and self.is_object(0, constants[0]) else []
+        constants = [watched(one, self.reads[type(one)]) for one in objects] + constants[
+            len(objects) :
+        ]
         try:
             tensors = self.annotated(tensors)
-            return self._traced(tensors, constants, fixed)
+            with self.noting_own(*objects):
+                return self._traced(tensors, constants, fixed)
         except Exception as error:
             given = zip(self.parameters, constants, tensors, strict=True)
             if (known := told(error, self.__wrapped__.__code__)

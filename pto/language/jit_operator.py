@@ -120,23 +120,23 @@ def _version(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> tuple[Version, 
     group = jit.groups.get(key)
     if group is None or not group.fingerprint.is_current():
         classes = [type(one) for one in given.values[:1] if jit.is_object(0, one)]
-        group = jit.groups[key] = Group(fingerprint(jit.__wrapped__, classes))
+        group = jit.groups[key] = Group(fingerprint(jit.__wrapped__, classes, jit.is_own))
     found = group.by_kinds.get(given.kinds)
     if found is not None:
         return found, given
     with _lock:
-        before = _reads(jit)
+        before = _seen(jit)
         jit.steering |= (steering := _steering(jit, given))
-        if steering or _reads(jit) > before:
+        if steering or _seen(jit) > before:
             return _version(jit, args, kwargs)  # the key is another one
         if given.kinds not in group.by_kinds:
             group.by_kinds[given.kinds] = _chosen(jit, given, group)
         return group.by_kinds[given.kinds], given
 
 
-def _reads(jit: "Jit") -> int:
-    """How much a method has been seen to read of its objects."""
-    return sum(map(len, jit.reads.values()))
+def _seen(jit: "Jit") -> int:
+    """How much a method has been seen to read of its objects, and a function to change itself."""
+    return sum(map(len, jit.reads.values())) + len(jit.own)
 
 
 def _symbolic(kinds: Iterable[tuple[str, int]]) -> list:

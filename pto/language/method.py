@@ -57,7 +57,7 @@ class InGraph:
                 float(value)  # makes it one of what PyTorch checks before the next call
         result = self.method(instance, *args, **kwargs)
         for path in sorted(self.method.reads[type(instance)]):
-            if not isinstance(_value_at(instance, path), _CONSTANTS):
+            if path[0].startswith("__") or not isinstance(_value_at(instance, path), _CONSTANTS):
                 continue
             if path[0] not in self.names:
                 self.names.append(path[0])

@@ -22,9 +22,10 @@ from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType
-from pto.language.captures import codes, function_of, of_library
+from pto.language.capture_search import function_of, of_library
 from pto.language.carried import Undefined
 from pto.language.closures import closure_of
+from pto.language.code_reads import codes
 from pto.language.location import describe, fail
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pto import _core
-from pto.errors import Failure, InvalidType
+from pto.errors import Failure, InvalidType, InvalidValue
 from pto.language.copies import copies_of
 from pto.language.explanation import Explanation, explain
 from pto.language.jit_call import bound
@@ -155,6 +155,11 @@ def _members(step: Step) -> str:
 
 def trace_into(path: str, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Runs a call, once on copies before, writes its trace, and returns its result."""
+    if "\0" in path:
+        raise InvalidValue(
+            f"trace: the path {path!r:.60} has a NUL in it", "no file of the system is called so",
+            "take the NUL out", user_line(),
+        )  # fmt: skip
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise Failure(

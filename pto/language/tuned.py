@@ -8,7 +8,7 @@ A file is JSON: for each kind of CPU (its name, features, cores and caches) and 
 text without line numbers) the options and the times that were measured. The first file is
 tuned.json in the folder of compiled kernels; config.tuned names others, which are only read.
 
-Invariant: a hint of the user stands; a damaged file counts as one that is not there, with a
+Invariant: a hint of the user stands; a damaged or missing file counts as an empty one, with a
 warning. Thread safety: any thread and process; the last of two that write one program stays.
 """
 
@@ -49,7 +49,7 @@ def hints_of(options: dict[str, Any]) -> list[tuple[str, list[int], str]]:
 
 def options_for(graph: _core.Graph) -> dict[str, Any]:
     """The options that a tuner found for a program on this CPU; {} where nobody asked one."""
-    paths = [one for one in files() if os.path.exists(one)]
+    paths = [one for one in files() if _is_there(one)]
     if not paths:
         return {}
     key = key_of(graph)
@@ -63,6 +63,19 @@ def options_for(graph: _core.Graph) -> dict[str, Any]:
 def files() -> list[str]:
     """The files that are read: this machine's own, then those of config.tuned."""
     return [own_file(), *(one for one in config.tuned.split(os.pathsep) if one)]
+
+
+def _is_there(path: str) -> bool:
+    """Says whether a file can be looked up; warns of one that the user has named."""
+    if os.path.exists(path):
+        return True
+    if path != own_file():
+        text = (f"config.tuned names {path!r}, and there is no such file"
+                "\n  why: options that pto.tune() found elsewhere are read from the files that it "
+                f"names, {os.pathsep!r} between them"
+                "\n  fix: correct the path, or PTO_TUNED, which gives its first value")  # fmt: skip
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return False
 
 
 def own_file() -> str:
