@@ -151,6 +151,7 @@ def test_c_is_told_what_is_null(saved):
         (found.pto_program_run, None, ctypes.byref(args), "the program"),
         (found.pto_program_run, program, None, "args"),
         (found.pto_program_results, None, ctypes.byref(args), None, 0, "the program"),
+        (found.pto_program_describe, None, "the program"),
     ]
     for function, *arguments, what in calls:
         function(*arguments)

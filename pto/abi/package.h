@@ -37,7 +37,7 @@ pto_program* pto_program_open(const char* path);
 pto_program* pto_program_open_function(const char* path, const char* function);
 void pto_program_close(pto_program* program);  // null does nothing
 
-// Returns the calls that the package serves, a line each: "attend(q: f32[s0, s1])".
+// Returns the calls that the package serves, a line each: "attend(q: f32[s0, s1])"; null for null.
 const char* pto_program_describe(const pto_program* program);
 
 // Writes what a call with these tensors and scalars returns, at most `room` results, and returns

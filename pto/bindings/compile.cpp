@@ -10,7 +10,9 @@
 #include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/options.hpp"
+#include "pto/bindings/path_text.hpp"
 #include "pto/compiler/build.hpp"
+#include "pto/compiler/toolchain.hpp"
 #include "pto/passes/pipeline.hpp"
 
 namespace nb = nanobind;
@@ -142,7 +144,17 @@ void bind_compile(nb::module_& m) {
            "Builds it unless it is there, or again, and returns its path. Python's lock is free "
            "meanwhile, and Ctrl-C stops the compiler.");
   m.def(
-      "cache_directory", [] { return settings().cache_directory; },
+      "move_flags",
+      [] {
+        try {
+          return std::string(move_flags(find_toolchain(settings()), machine().target));
+        } catch (const Error&) {  // no compiler here
+          return std::string();
+        }
+      },
+      "The flags without which the compiler of kernels writes wrong moves.");
+  m.def(
+      "cache_directory", [] { return PathText{settings().cache_directory}; },
       "The folder of compiled kernels, as an absolute path.");
   m.def(
       "passes",

@@ -13,6 +13,7 @@
 #include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/options.hpp"
+#include "pto/bindings/path_text.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -124,11 +125,13 @@ void bind_packages(nb::module_& m) {
   nb::class_<ProgramPackage>(m, "ProgramPackage", "The loaded programs of a package.")
       .def(
           "__init__",
-          [](ProgramPackage* self, const std::string& shown, const nb::bytes& payload) {
-            new (self) ProgramPackage(shown, {payload.c_str(), payload.size()});
+          [](ProgramPackage* self, const PathText& shown, const nb::bytes& payload) {
+            new (self) ProgramPackage(shown.text, {payload.c_str(), payload.size()});
           },
           "shown"_a, "payload"_a)
-      .def_prop_ro("shown", &ProgramPackage::shown, "The name of the file.")
+      .def_prop_ro(
+          "shown", [](const ProgramPackage& self) { return PathText{self.shown()}; },
+          "The name of the file.")
       .def_prop_ro(
           "texts",
           [](const ProgramPackage& package) {

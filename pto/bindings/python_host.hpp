@@ -19,6 +19,7 @@
 #include <tuple>
 #include <vector>
 
+#include "pto/bindings/path_text.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/run_arguments.hpp"
 #include "pto/bindings/task_programs.hpp"
@@ -131,8 +132,8 @@ class PythonHost {
         {ProgramKind::Python, name, std::string(payload.c_str(), payload.size()), {}, {}});
   }
 
-  void begin(double deadline, const std::string& trace_path, int trace_level) {
-    request_ = {trace_path, trace_level};
+  void begin(double deadline, const PathText& trace_path, int trace_level) {
+    request_ = {trace_path.text, trace_level};
     trace_ = {};
     HostRunOptions options;
     options.deadline_s = deadline;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/path_text.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/tasks/book/trace_file.hpp"
 
@@ -46,12 +47,12 @@ nb::list lanes_of(const Recording& recording) {
 
 // `names` and `about` have an entry for each statement; the last one is that of the call. `other`
 // are members that the JSON tells beside its events, or "".
-void write(const Recording& recording, const std::string& path, const std::string& process,
+void write(const Recording& recording, const PathText& path, const std::string& process,
            const std::vector<std::string>& names, const std::vector<std::string>& about,
            const std::string& other) {
   const Unlocked unlocked;
   const uint64_t begin = begin_of(recording);
-  TraceFile file(path, process);
+  TraceFile file(path.text, process);
   const int lanes = std::max(int(recording.lanes().size()), recording.threads());
   for (int i = 0; i < lanes; ++i)
     file.name_lane(i, "worker " + std::to_string(i) + (i == 0 ? ", the caller" : ""));

@@ -10,6 +10,7 @@
 
 #include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
+#include "pto/bindings/path_text.hpp"
 #include "pto/bindings/python_lock.hpp"
 #include "pto/bindings/run_arguments.hpp"
 #include "pto/bindings/task_programs.hpp"
@@ -29,13 +30,12 @@ namespace {
 CompiledFunctions compile_functions(const std::string& name, const std::string& text,
                                     const std::vector<std::string>& functions,
                                     const std::string& target, bool orchestration, nb::bytes object,
-                                    const std::string& standard,
-                                    const std::string& cache_directory) {
+                                    const std::string& standard, const PathText& cache_directory) {
   CompileOptions options;
   options.standard = standard;
   options.target = target;
   options.object.assign(object.c_str(), object.size());
-  options.cache_directory = cache_directory;
+  options.cache_directory = cache_directory.text;
   CompiledFunctions compiled{name, functions, std::string(pto::name(target_of(options))), {}};
   compiled.code = interruptible([&](const std::function<bool()>& stop) {
     options.interrupted = stop;
@@ -124,9 +124,9 @@ nb::dict run_until_deadline(const std::shared_ptr<KeptRun>& kept, RunOptions opt
 }
 
 nb::dict run_chip(const ChipProgram& program, const ArgumentList& args, int workers, int64_t window,
-                  double deadline, const std::string& trace_path, int trace_level) {
+                  double deadline, const PathText& trace_path, int trace_level) {
   RunArguments arguments = read(args);
-  const TraceRequest request{trace_path, trace_level};
+  const TraceRequest request{trace_path.text, trace_level};
   RunTrace trace;
   RunOptions options;
   options.workers = workers;
@@ -189,11 +189,11 @@ class ChipGraph {
   }
 
   // Returns the counts of a replay, or None if the arguments are not like those of the capture.
-  nb::object replay(const ArgumentList& args, int workers, const std::string& trace_path,
+  nb::object replay(const ArgumentList& args, int workers, const PathText& trace_path,
                     int trace_level) {
     const RunArguments arguments = read(args);
     if (!graph_->fits(arguments.tensors(), arguments.scalars())) return nb::none();
-    const TraceRequest request{trace_path, trace_level};
+    const TraceRequest request{trace_path.text, trace_level};
     RunTrace trace;
     RunOptions options;
     options.workers = workers;

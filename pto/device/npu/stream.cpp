@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "pto/base/blocked_signals.hpp"
 #include "pto/base/clock.hpp"
 #include "pto/base/error_message.hpp"
 
@@ -92,7 +93,8 @@ void Stream::submit(std::unique_ptr<StreamKernel> kernel, Length length) {
   std::unique_lock lock(mutex_);
   const bool runs_here = is_stopping_ || (length == Length::Short && queue_.empty() && !is_busy_);
   if (!runs_here) {  // before it counts: nobody would run it where the system has no thread
-    if (!thread_.joinable()) thread_ = std::thread(&Stream::work, this);
+    if (const BlockedSignals blocked; !thread_.joinable())
+      thread_ = std::thread(&Stream::work, this);
     queue_.push_back(std::move(kernel));
   }
   ++submitted_;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <functional>
@@ -56,6 +57,17 @@ TEST(Stream, kernels_run_in_the_order_of_submission_and_behind_the_marks_they_wa
       ASSERT_LT(std::find(ran.begin(), ran.end(), before), std::find(ran.begin(), ran.end(), after))
           << before << " before " << after << ", seed " << seed;
   }
+}
+
+TEST(Stream, its_thread_handles_no_signal) {
+  bool blocked = false;
+  submit(stream(1, 1), Length::Long, [&] {
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    blocked = sigismember(&mask, SIGINT) == 1;
+  });
+  stream(1, 1).wait();
+  EXPECT_TRUE(blocked);
 }
 
 TEST(Stream, an_error_comes_with_the_next_wait_and_later_kernels_run) {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <thread>
 
+#include "pto/base/blocked_signals.hpp"
 #include "pto/base/error.hpp"
 
 extern char** environ;
@@ -171,6 +172,7 @@ void end_with_parent(int parent) {
   constexpr int kPause_ms = 20;
   const int fd = pidfd_of(parent);
   if (getppid() != parent) _exit(1);  // the parent has ended already
+  const BlockedSignals blocked;
   std::thread([fd, parent] {
     pollfd end{fd, POLLIN, 0};
     while (getppid() == parent && (fd < 0 || poll(&end, 1, -1) <= 0))

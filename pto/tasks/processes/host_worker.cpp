@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "pto/base/blocked_signals.hpp"
 #include "pto/base/clock.hpp"
 #include "pto/base/machine.hpp"
 #include "pto/tasks/processes/host_state.hpp"
@@ -56,6 +57,7 @@ HostEngine::State::State(const HostOptions& options)
   try {
     for (int device = 0; device < devices; ++device) start_if_ended(device);
     await_ready();
+    const BlockedSignals blocked;
     attendant_ = std::thread([this] { attend(); });
   } catch (...) {
     ::close(bell_);
