@@ -63,7 +63,7 @@ COMPILER = [
             "[interpreter](language.md#looking-at-values)", CALL, "interpret"),
 ]  # fmt: skip
 MACHINE = [
-    Setting("PTO_NUM_THREADS", "1 to the number of cores",
+    Setting("PTO_NUM_THREADS", "at least 1; more than the cores counts as the cores",
             "cores that the process may use: affinity and the quota of its control group",
             "threads of a call, the caller included", CALL, "threads"),
     Setting("PTO_SPIN_US", "µs, at most 1000000", "100",

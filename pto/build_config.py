@@ -51,8 +51,10 @@ def target_flags() -> list[str]:
 
 
 def cxxflags() -> list[str]:
-    """Language level, include folder, one rounding for each instruction, target."""
-    return ["-std=c++17", f"-I{include_dir()}", "-ffp-contract=off", *target_flags()]
+    """Language level, include folder, one rounding for each instruction, target; for the compiler
+    that PTO_CXX names."""
+    moves = _core.move_flags().split()
+    return ["-std=c++17", f"-I{include_dir()}", "-ffp-contract=off", *target_flags(), *moves]
 
 
 def cflags() -> list[str]:

@@ -95,7 +95,8 @@ class Config:
 
     @property
     def threads(self) -> int:
-        """Threads that a call may use, the caller included."""
+        """Threads that a call may use, the caller included; a number above that of the cores counts
+        as that of the cores."""
         return _core.num_threads()
 
     @threads.setter
@@ -104,7 +105,7 @@ class Config:
             raise InvalidValue(
                 f"config.threads is {value!r}",
                 "threads counts the threads of a call, the caller included",
-                "assign a number from 1 to the number of cores",
+                "assign a number from 1 to the number of cores, as which a larger one counts",
             )
         _core.set_num_threads(value)
 

@@ -26,8 +26,8 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
     )  # fmt: skip
 
 
-def config(option: str, folder: Path) -> list[str]:
-    done = run(sys.executable, "-m", "pto", "config", option, cwd=folder)
+def config(option: str, folder: Path, **environment: str) -> list[str]:
+    done = run(sys.executable, "-m", "pto", "config", option, cwd=folder, **environment)
     assert done.returncode == 0, done.stderr
     return shlex.split(done.stdout)
 
@@ -35,7 +35,8 @@ def config(option: str, folder: Path) -> list[str]:
 def build(folder: Path, source: Path, *flags: str, compiler: str = "g++") -> Path:
     program = folder / "program"
     done = run(
-        compiler, "-O2", "-Wall", "-Wextra", "-Werror", *config("--cxxflags", folder),
+        compiler, "-O2", "-Wall", "-Wextra", "-Werror",
+        *config("--cxxflags", folder, PTO_CXX=compiler),
         f"-I{EXAMPLE}", *flags, source, "-o", program, *config("--ldflags", folder), cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -122,6 +123,13 @@ def test_config_prints_one_line_and_refuses_no_option(tmp_path):
     assert (standard, include) == ("-std=c++17", f"-I{ROOT}")
     assert one_rounding == "-ffp-contract=off"  # g++ fuses TMUL with TADD without it
     assert run(sys.executable, "-m", "pto", "config", cwd=tmp_path).returncode == 2
+
+
+def test_kernels_of_g_plus_plus_keep_the_zeros_of_their_constants(tmp_path):
+    moves = ["-mmove-max=128", "-mstore-max=128"]
+    flags = config("--cxxflags", tmp_path, PTO_CXX="g++", PTO_TARGET="avx2")
+    assert flags[-2:] == moves
+    assert moves[0] not in config("--cxxflags", tmp_path, PTO_CXX="g++", PTO_TARGET="portable")
 
 
 def test_config_follows_the_target_of_the_environment_and_refuses_an_unknown_one(tmp_path):

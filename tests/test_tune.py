@@ -187,6 +187,13 @@ def test_a_damaged_file_is_named_once_and_replaced(own_cache, text):
 
 
 @pytest.mark.usefixtures("own_cache")
+def test_a_file_that_is_named_and_not_there_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(pto.config, "tuned", str(tmp_path / "absent.json"))
+    with pytest.warns(RuntimeWarning, match="absent.json', and there is no such file"):
+        pto.jit(softmax_of)(X)
+
+
+@pytest.mark.usefixtures("own_cache")
 def test_a_candidate_with_other_bits_is_left_out(monkeypatch):
     real = tuner._Search.results
 

@@ -175,6 +175,13 @@ double compile_seconds(const Source& source, const Settings& settings) {
   return settings.compile_seconds * (source.kind == Source::Extension ? kExtension : 1);
 }
 
+// In wider moves g++ 12 copies numbers that end in zeros behind equal ones as those: {8, 8, 0, 0}
+// becomes {8, 8, 8, 8}.
+std::string_view move_flags(const Toolchain& toolchain, Target target) {
+  const bool moves_wide = toolchain.family == Toolchain::Gcc && target != Target::Portable;
+  return moves_wide ? "-mmove-max=128 -mstore-max=128" : "";
+}
+
 std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source& source) {
   std::vector<std::string> flags;
   if (source.kind == Source::Extension) {
@@ -188,10 +195,7 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source&
   append(&flags, target_flags(source.target));
   if (source.kind == Source::Generated && machine().is_zen4) append(&flags, "-DPTO_ZEN4");
   if (toolchain.family == Toolchain::Gcc) append(&flags, "-fno-gnu-unique -fno-use-linker-plugin");
-  // In wider moves g++ 12 copies numbers that end in zeros behind equal ones as those: {8, 8, 0, 0}
-  // becomes {8, 8, 8, 8}.
-  if (toolchain.family == Toolchain::Gcc && source.target != Target::Portable)
-    append(&flags, "-mmove-max=128 -mstore-max=128");
+  append(&flags, move_flags(toolchain, source.target));
   if (source.kind == Source::Generated) {
     append(&flags,
            "-w -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -fno-unwind-tables "

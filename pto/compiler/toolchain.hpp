@@ -66,6 +66,9 @@ void record_toolchain(const Toolchain& toolchain, const std::string& folder);
 // Returns the compilers that made kernels of a cache folder, the last one first.
 std::vector<Toolchain> recorded_toolchains(const std::string& folder);
 
+// Returns the flags without which this compiler writes wrong moves, "" where it needs none.
+std::string_view move_flags(const Toolchain& toolchain, Target target);
+
 // Returns all flags that decide the object's content.
 std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source& source);
 
