@@ -394,6 +394,9 @@ class Recording:
 def describe_machine() -> str:
     """This machine's features and the cut-offs derived from them, one a line."""
 
+def move_flags() -> str:
+    """The flags without which the compiler of kernels writes wrong moves."""
+
 def target_flags() -> str:
     """The compiler flags of this machine's target, or of PTO_TARGET's."""
 

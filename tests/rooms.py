@@ -41,12 +41,12 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 895,
-    "adapters": 18360,
+    "abi": 900,
+    "adapters": 18560,
     "aten": 3550,
     "base": 1665,
     "bench": 1224,
-    "bindings": 5590,
+    "bindings": 5740,
     "cmake": 90,
     "codegen": 3680,
     "compat": 3955,
@@ -54,14 +54,14 @@ BUDGETS = {
     "device": 465,
     "formulas": 585,
     "graphs": 190,
-    "ir": 5330,
-    "isa": 21150,  # functions of doubles on vectors took 300
-    "language": 12600,
-    "launch": 6910,
+    "ir": 5370,
+    "isa": 21210,  # functions of doubles on vectors took 300
+    "language": 12970,
+    "launch": 7110,
     "models": 2500,
-    "operators": 3330,
+    "operators": 3385,
     "ops": 5180,
-    "passes": 2820,
+    "passes": 2945,
     "pto": 2300,
     "studio": 1000,
     "tasks": 11500,

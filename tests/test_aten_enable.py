@@ -285,3 +285,23 @@ def test_the_dispatchers_table_above_the_cpu_key_is_unchanged():
     found = re.fullmatch(r"(\d+) (\w+)\n", made.stdout)
     assert found and int(found[1]) > 100 and found[2] == "True", made.stdout + made.stderr
     assert "Warning" not in made.stderr
+
+
+def test_choices_of_a_thread_end_in_any_order_and_each_ends_its_own():
+    def taken():
+        with pto.aten.record() as seen:
+            torch.exp(torch.ones(4)), torch.tanh(torch.ones(4))
+        return [name for name in ("exp", "tanh") if re.search(rf"\b{name} ", str(seen))]
+
+    first, last = (pto.aten.enable(only=[name], slot=0) for name in ("exp", "tanh"))
+    with first:
+        with last:
+            assert taken() == ["tanh"]
+            first.__exit__(None, None, None)
+            assert taken() == ["tanh"]
+            first.__enter__()
+            assert taken() == ["exp"]
+        assert taken() == ["exp"]
+    assert taken() == []
+    with pytest.raises(pto.Error, match="in another thread"):
+        first.__exit__(None, None, None)

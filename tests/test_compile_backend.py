@@ -269,6 +269,32 @@ def test_gradients_are_those_of_eager():
     assert {graph.kind for graph in graphs()} >= {"forward", "backward"}
 
 
+def test_a_size_that_the_graph_was_captured_for_as_1_is_repeated():
+    def function(x, y, step):
+        return torch.minimum(x, y[::step])
+
+    x, y = torch.randn(2), torch.randn(2)
+    compiled = torch.compile(function, backend="pto", dynamic=True)
+    for step in (3, 1, 2):
+        assert torch.equal(compiled(x, y, step), function(x, y, step))
+
+
+SIGNED = {
+    "pad": lambda x, n: F.pad(x * 2, (n, 6)) + 1,
+    "end": lambda x, n: (x * 2)[:n] + 1,
+    "begin": lambda x, n: (x * 2)[n:] + 1,
+    "range": lambda x, n: torch.arange(n, 6) * 2 + x[0],
+}
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_a_number_of_the_call_may_be_negative(name):
+    function, x = SIGNED[name], torch.arange(6.0)
+    compiled = torch.compile(function, backend="pto", dynamic=True)
+    for number in (5, -1, -3, 0, 1, 2, -5):
+        assert torch.equal(compiled(x, number), function(x, number)), number
+
+
 def test_an_error_in_a_step_names_the_line_of_the_model():
     weight = torch.randn(4, 3)
 

@@ -54,6 +54,8 @@ CASES = {
                                       torch.div(x, 4, rounding_mode="trunc") + 1)), WHOLE),
     "quotients by a negative number": (
         lambda x: (x // -5 + 1, torch.div(x, -4, rounding_mode="trunc") + 1), WHOLE),
+    "maxima of conditions": (lambda x: ((x > 0).max(-1).values, (x > 5).min(0)[0] | (x < 0),
+                                        (x > 5).max(0, keepdim=True)), WHOLE),
     "powers": (in_types(lambda x: (x**0 + 1, x**1 + 1, x**2 + 1, x**3 + 1, x**7 + 1)), WHOLE),
     "integers far out": (
         lambda x: (x % 7 + 1, x // 7 + 1, x // -7 + 1, x**2 + 1, x**3 + 1),

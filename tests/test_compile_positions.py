@@ -95,12 +95,28 @@ def test_other_sizes_run_the_same_program(monkeypatch):
     ids=("index", "pair", "index_put", "scatter"),
 )
 @pytest.mark.parametrize("position", (4, 9, -5, -8))
-def test_a_position_that_does_not_exist_is_an_error_that_names_it(function, position, request):
+def test_a_position_that_does_not_exist_is_an_error_that_names_it(function, position):
     x = randn(4, 4)
     graph = below_dynamo(function, x, tensor([0, 1]))
-    named = -2 if "pair" in request.node.name else position  # two positions become one
-    with pytest.raises(IndexError, match=f"position {named} along axis 0, which has the size"):
+    with pytest.raises(IndexError, match=f"position {position} along axis 0, which has the size 4"):
         run(graph, x, tensor([0, position]))
+
+
+def put(x, i, j):
+    return (x + 1).index_put((i, j), x[0, 0])
+
+
+@pytest.mark.parametrize("function", (lambda x, i, j: (x + 1)[i, j] * 2, put), ids=("at", "put"))
+@pytest.mark.parametrize(("i", "j", "named"), (
+    (3, 0, "position 3 along axis 0, which has the size 3"),
+    (0, -6, "position -6 along axis 1, which has the size 5"),
+))  # fmt: skip
+def test_of_several_axes_the_error_names_the_one_that_has_no_such_position(function, i, j, named):
+    x, good = randn(3, 5, 2), tensor([0, 2])
+    graph = below_dynamo(function, x, good, good.clone())
+    with pytest.raises(IndexError, match=named) as caught:
+        run(graph, x, tensor([1, i]), tensor([1, j]))
+    assert "index.clamp" in caught.value.fix
 
 
 REFUSED = {

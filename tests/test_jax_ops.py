@@ -127,6 +127,17 @@ def test_mistakes_are_errors_while_tracing():
         assert pto.jax.jax_count(x).dtype == jnp.int64
 
 
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda x, n: pto.jax.softmax(x, n), "softmax: dim has a DynamicJaxprTracer"),
+    (lambda x, n: pto.jax.top_k(x, k=n), "top_k: k has a DynamicJaxprTracer"),
+    (lambda x, n: pto.jax.transpose(x, [n, 0]), "transpose: perm has a DynamicJaxprTracer"),
+])  # fmt: skip
+def test_a_traced_number_in_the_place_of_an_int_is_an_error_that_says_so(call, text):
+    with pytest.raises(InvalidType, match=text) as caught:
+        jax.jit(call)(jax.numpy.ones((4, 6)), 1)
+    assert "static_argnames" in caught.value.fix
+
+
 def test_calls_from_many_threads_and_large_ones_on_xlas_pool_are_right():
     x = random(2000, 513)
     want = ops.softmax(x)

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
+import onnxruntime
 from onnx import TensorProto, helper
 from onnx_cases import CPU, assigned, model_of, session
 
@@ -200,6 +201,9 @@ def test_a_session_with_a_broken_table_is_an_error(monkeypatch, tmp_path, conten
     for make in (session, pto.onnxruntime.session, pto.onnxruntime.explain):
         with pytest.raises(InvalidValue, match=is_broken()):
             make(model)
+    ours = [one for one in onnxruntime.get_ep_devices() if one.ep_name == pto.onnxruntime.PROVIDER]
+    with pytest.raises(InvalidValue, match=is_broken()):
+        onnxruntime.SessionOptions().add_provider_for_devices(ours, {})
     pto.config.onnxruntime_takes = "all"  # asks for no times
     assert len(assigned(session(model))) == 2
 

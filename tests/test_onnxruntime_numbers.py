@@ -14,12 +14,14 @@ import pto.onnxruntime  # noqa: F401
 
 NODES = ["Abs", "Neg", "Sign", "Sqrt", "Reciprocal", "Exp", "Log", "Erf", "Floor", "Ceil", "Round",
          "Relu", "Sigmoid", "Tanh", "LeakyRelu", "ThresholdedRelu", "Elu", "Celu", "Selu",
-         "Softplus", "Softsign", "HardSigmoid", "HardSwish", "Mish", "Gelu"]  # fmt: skip
-NUMBERS = np.array([np.inf, -np.inf, 0, -0.0, 1e-40, 3e38, -3e38, 1, -1, 0.5, 2.5, 88, -104], "f")
+         "Softplus", "Softsign", "HardSigmoid", "HardSwish", "Mish", "Gelu", "Shrink"]  # fmt: skip
+NUMBERS = np.array(
+    [np.nan, np.inf, -np.inf, 0, -0.0, 1e-40, 3e38, -3e38, 1, -1, 0.5, 2.5, 88, -104], "f"
+)
 
 
 @pytest.mark.parametrize("name", NODES)
-def test_infinities_zeros_and_large_numbers_give_what_stock_gives(name, monkeypatch):
+def test_nan_infinities_zeros_and_large_numbers_give_what_stock_gives(name, monkeypatch):
     monkeypatch.setattr(pto.config, "onnxruntime_takes", "all")
     node = helper.make_node(name, ["x"], ["y"])
     f32 = TensorProto.FLOAT

@@ -144,6 +144,32 @@ def test_mistakes_of_a_definition_are_found_at_the_definition():
     )
 
 
+GRADIENTS = {
+    "1 gradients": lambda d, xs: [d],
+    "3 gradients": lambda d, xs: [d, d, d],
+    "a value of type pto.language.tensor.Tensor": lambda d, xs: d,
+}
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+@pytest.mark.parametrize("given", GRADIENTS)
+def test_a_list_of_tensors_has_as_many_gradients(given, is_saved):
+    name = f"list_of_{given[0]}{'_saved' if is_saved else ''}"
+
+    @op(f"{name}(Tensor[] xs) -> Tensor")
+    class Sum:
+        def build(xs):
+            return xs[0] + xs[1]
+
+        def grad(ctx, d):
+            return {"xs": GRADIENTS[given](d, ctx.saved("xs") if is_saved else None)}
+
+    xs = [torch.ones(3, requires_grad=True) for _ in range(2)]
+    result = getattr(torch.ops.pto, name)(xs).sum()
+    with pytest.raises(RuntimeError, match=f"grad returned {given} for "):
+        result.backward()
+
+
 def test_calls_that_do_not_fit_the_signature_are_refused():
     x = np.ones((2, 3), np.float32)
     for args, kwargs in [((), {}), ((x, x), {}), ((x,), {"y": 1}), ((x,), {"x": x})]:

@@ -84,5 +84,17 @@ def gathered(plan: GradientPlan, results: Any, needs: int) -> list[Any]:
     for output, member in zip(plan.outputs, plan.members, strict=True):
         is_asked = output >= 0 and needs >> output & 1
         result = results[output] if is_asked else None
-        gradients.append(result[member] if isinstance(result, list | tuple) else result)
+        if isinstance(result, list | tuple):
+            _check_count(len(result), plan.outputs.count(output))
+            result = result[member]
+        gradients.append(result)
     return gradients
+
+
+def _check_count(given: int, wanted: int) -> None:
+    if given != wanted:
+        raise InvalidValue(
+            f"grad returned {given} gradients for a list of {wanted} tensors",
+            "each tensor of the list has a gradient",
+            "return a list with a gradient for each tensor of the list",
+        )

@@ -11,6 +11,7 @@ behind them. A call that an implementation refuses goes to PyTorch's kernel.
 Thread safety: any thread may enable and call; enable() calls run one after another.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
@@ -37,12 +38,14 @@ _lock = Lock()  # of all of these
 class Enabled:
     """The overloads that enable() turned on; `names` are their full names.
 
-    `slot` is what their calls ask for. As a context manager it holds for the thread that enters it.
-    Leaving raises Failure on another thread, or before something that began inside it has ended.
+    `slot` is what their calls ask for. As a context manager it holds for the thread that enters it,
+    and may end before others that began inside it, as those of other tasks of asyncio do. Leaving
+    raises Failure on another thread, or before a profiler that began inside it has ended.
     """
 
     def __init__(self, names: Sequence[str], slot: int | None = None):
         self.names, self.slot = tuple(names), slot
+        self._here = threading.local()  # `entered`: the numbers of the thread's enter()
 
     def off(self) -> None:
         """Turns it off for the process, where it is on."""
@@ -54,13 +57,16 @@ class Enabled:
 
     def __enter__(self) -> "Enabled":
         self.off()
-        _loaded().enter(self.names, self.slot)
+        entered = self._here.__dict__.setdefault("entered", [])
+        entered.append(_loaded().enter(self.names, self.slot))
         return self
 
     def __exit__(
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _loaded().leave()
+        entered = self._here.__dict__.get("entered") or [0]
+        _loaded().leave(entered[-1])
+        entered.pop()
 
     def __repr__(self) -> str:
         return f"<pto.aten.enable: {len(self.names)} overloads>"

@@ -95,12 +95,12 @@ class Fronts(Protocol):
         """
         ...
 
-    def enter(self, names: Collection[str], slot: int | None = None) -> None:
-        """Does so for the thread and its threads for gradients."""
+    def enter(self, names: Collection[str], slot: int | None = None) -> int:
+        """Does so for the thread and its threads for gradients; the last one that is on counts."""
         ...
 
-    def leave(self) -> None:
-        """Ends the last enter() of this thread."""
+    def leave(self, entered: int) -> None:
+        """Ends the enter() of this thread that returned this number."""
         ...
 
 

@@ -278,10 +278,11 @@ void ArgumentReader::finish(PyObject* name, PyObject* object) {
   bool empty = false;
   for (int axis = 0; axis < tensor.rank; ++axis) empty |= tensor.sizes[axis] == 0;
   if (!empty) {
-    if (tensor.data == nullptr && origin_.kind == Kind::Torch) throw ForLibrary{};
+    const bool is_torch = origin_.kind == Kind::Torch;
+    if (tensor.data == nullptr && is_torch) throw ForLibrary{};
     if (tensor.data == nullptr) refuse(name, object, "no memory");
-    if (reinterpret_cast<uintptr_t>(tensor.data) % bytes(dtype_of(tensor)) != 0)
-      refuse(name, object, "alignment");
+    if (!is_aligned(tensor.data, dtype_of(tensor)) && is_torch) throw ForLibrary{};
+    if (!is_aligned(tensor.data, dtype_of(tensor))) refuse(name, object, "alignment");
   }
   ++count_;
 }

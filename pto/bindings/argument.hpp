@@ -46,7 +46,7 @@ enum class Kind : int {
 struct PythonError {};
 
 // Thrown for a tensor that makes PyTorch itself call the operator: it requires grad, lies on
-// another device, stands for other tensors, ...
+// another device or at no multiple of its element size, stands for other tensors, ...
 struct ForLibrary {};
 
 // An owned reference.

@@ -8,6 +8,7 @@
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/owned_buffer.hpp"
 #include "pto/bindings/python_lock.hpp"
+#include "pto/bindings/results.hpp"
 #include "pto/bindings/schema_binder.hpp"
 #include "pto/bindings/translated.hpp"
 #include "pto/bindings/weight_owners.hpp"
@@ -226,6 +227,10 @@ void bind_callable(nb::module_& m) {
       "set_torch_reader",
       [](uintptr_t function) { set_torch_reader(reinterpret_cast<TorchReader>(function)); },
       nb::arg("function"), "Reads tensors of PyTorch: see bindings/argument.hpp.");
+  m.def(
+      "set_torch_resizer",
+      [](uintptr_t function) { set_torch_resizer(reinterpret_cast<TorchResizer>(function)); },
+      nb::arg("function"), "Lets PyTorch resize results: see bindings/results.hpp.");
   m.def("interprets_calls", [] { return interprets_calls(); });
   m.def(
       "set_interprets_calls", [](bool yes) { interprets_calls() = yes; }, nb::arg("yes"),

@@ -203,6 +203,7 @@ OperatorShapes shapes(int index, nb::list tensors, nb::list attributes) {
                                described.plain.data(),
                                nullptr,
                                nullptr,
+                               nullptr,
                                nullptr};
   const pto_shapes* found = pto_operator_shapes(&call);
   if (!found) throw std::runtime_error(pto_operator_error());

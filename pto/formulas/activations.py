@@ -34,11 +34,10 @@ def hard_shrink(x: Tensor, limit: Any = 0.5) -> Tensor:
     return tile.where((x >= -limit) & (x <= limit), 0.0, x)
 
 
-def soft_shrink(x: Tensor, limit: Any = 0.5, bias: Any = None) -> Tensor:
-    """0 from -limit to limit, else x nearer to 0 by the bias, which is the limit unless given."""
-    by = limit if bias is None else bias
+def soft_shrink(x: Tensor, limit: Any = 0.5) -> Tensor:
+    """0 from -limit to limit, else x nearer to 0 by the limit."""
     inside = tile.where(x != x, x, x * 0)
-    return tile.where(x > limit, x - by, tile.where(x < -limit, x + by, inside))
+    return tile.where(x > limit, x - limit, tile.where(x < -limit, x + limit, inside))
 
 
 def hard_sigmoid(x: Tensor, alpha: Any, beta: Any) -> Tensor:

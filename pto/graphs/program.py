@@ -12,6 +12,7 @@ which one is 1 is traced for itself. Sizes that are numbers are fixed, and every
 Thread safety: programs may be made and called on several threads.
 """
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -118,19 +119,32 @@ class GroupProgram(_core.Callable):
 
 
 def as_they_lie(name: str, tensors: Sequence[Any]) -> list[Any]:
-    """Tensors of PyTorch as plain ones: without gradients, and negated where a sign waits for it.
+    """Tensors of PyTorch as plain ones: of no class of a user's, without gradients, negated where a
+    sign waits for it, and at multiples of their element sizes.
 
     Raises InvalidValue where one is more than its values, or where all are plain already.
     """
-    plain = [(x.detach() if x.requires_grad else x).resolve_neg() for x in tensors]
-    is_same = all(a is b for a, b in zip(plain, tensors, strict=True))
-    if is_same or any(map(arguments.has_tangent, tensors)):
+    with sys.modules["torch"]._C.DisableTorchFunctionSubclass():
+        plain = [_as_it_lies(x) for x in tensors]
+        has_tangents = any(map(arguments.has_tangent, tensors))
+    if has_tangents or all(a is b for a, b in zip(plain, tensors, strict=True)):
         raise InvalidValue(
             f"{name}: an argument has a derivative in forward mode, or no memory on the CPU",
             "a compiled graph computes values, of tensors that lie in the CPU's memory",
             "call the model that is not compiled there, or pass plain tensors",
         )
     return plain
+
+
+def _as_it_lies(x: Any) -> Any:
+    torch, kind = sys.modules["torch"], type(x)
+    is_wrapper = kind.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+    is_wrapper = is_wrapper or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    if is_wrapper or x.device.type != "cpu" or x.layout is not torch.strided:
+        return x
+    plain = x if kind in (torch.Tensor, torch.nn.Parameter) else x.as_subclass(torch.Tensor)
+    plain = (plain.detach() if plain.requires_grad else plain).resolve_neg()
+    return plain.clone() if plain.data_ptr() % plain.element_size() else plain
 
 
 _programs: weakref.WeakValueDictionary[tuple, GroupProgram] = weakref.WeakValueDictionary()

@@ -105,6 +105,8 @@ OF_LOOPS = {
                                      "'n' is computed from the iteration before", "", "reduce"),
 }  # fmt: skip
 OF_COUNTS = {
+    "a loop backwards": ("for i in reversed(pto.loop(3)):\n    out[i] = x[i]", TypeError,
+                         "reversed() of a pto.loop", "counts from start", "pto.loop(stop - 1"),
     "a count that does not fit": ("for i in pto.loop(2**63):\n    out[0] = x[0]", ValueError,
                                   "loop: the number 9223372036854775808 does not fit i64", "64-bit",
                                   "smaller"),

@@ -14,6 +14,7 @@ threads may make and run sessions.
 
 import importlib
 import sys
+from typing import Any
 
 import onnxruntime
 from pto.adapters.onnxruntime import costs, library, plan
@@ -86,6 +87,19 @@ def _know_operators_with_the_provider() -> None:
     kind._register_ep_custom_ops = register_operators
 
 
+def _check_costs_with_the_devices() -> None:
+    """Checks the table of costs for options that name the provider by its devices, too."""
+    kind = onnxruntime.SessionOptions
+    original = kind.add_provider_for_devices
+
+    def add_provider_for_devices(self: object, devices: Any, *rest: Any) -> None:
+        if any(device.ep_name == PROVIDER for device in devices):
+            _check_costs()
+        original(self, devices, *rest)
+
+    kind.add_provider_for_devices = add_provider_for_devices
+
+
 def _check_costs() -> None:
     """Raises InvalidValue for a broken table of costs, which the planner could not: ONNX Runtime
     logs what the planner raises, and runs all nodes with stock."""
@@ -108,4 +122,5 @@ for _type, _row in TABLE.items():
 library.set_planner(plan.plan, plan.build)
 onnxruntime.register_execution_provider_library(PROVIDER, library.PATH)
 _know_operators_with_the_provider()
+_check_costs_with_the_devices()
 sys.modules.setdefault("pto.onnxruntime", sys.modules[__name__])

@@ -102,7 +102,9 @@ def thresholded_relu(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def shrink(node: OnnxNode, x: Tensor) -> Tensor:
-    return activations.soft_shrink(x, node.get("lambd", 0.5), node.get("bias", 0.0))
+    """ONNX gives 0 for NaN, and for what lies between the limits."""
+    limit, bias = node.get("lambd", 0.5), node.get("bias", 0.0)
+    return tile.where(x < -limit, x + bias, tile.where(x > limit, x - bias, 0))
 
 
 def hard_sigmoid(node: OnnxNode, x: Tensor) -> Tensor:

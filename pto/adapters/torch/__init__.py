@@ -80,6 +80,8 @@ if _gradients is not None:
     _gradients.pto_torch_weight_owner_address.restype = ctypes.c_void_p
     _owner = ctypes.c_void_p(_gradients.pto_torch_weight_owner_address())
     library().pto_torch_set_weight_owner(_owner)
+    _gradients.pto_torch_let_resize_address.restype = ctypes.c_void_p
+    library().pto_torch_set_resizer(ctypes.c_void_p(_gradients.pto_torch_let_resize_address()))
     _use_attention = _function(_gradients, "pto_torch_use_attention")
 _register_autocast = _gradients and _function(_gradients, "pto_torch_register_autocast")
 

@@ -6,8 +6,8 @@ An operator of PyTorch, and each of its overloads, is an object whose class has 
 built they keep PyTorch's.
 
 Overloads of pto.aten get theirs from aten_call.cpp in the same way, fronts their runner from
-aten_front.cpp. For jitted functions the library reads tensors (tensor_reader.cpp) and tells who
-owns them (object_owner.cpp). Thread safety: any thread may call.
+aten_front.cpp. For jitted functions the library reads tensors (tensor_reader.cpp), tells who owns
+them, and lets PyTorch resize the results (object_owner.cpp). Thread safety: any thread may call.
 """
 
 import ctypes
@@ -27,6 +27,8 @@ _library = adapter_libraries.load(build.DIRECT)
 if _library is not None:
     _library.pto_torch_object_owner_address.restype = ctypes.c_void_p
     _core.set_torch_weight_owner(_library.pto_torch_object_owner_address())
+    _library.pto_torch_let_resize_object_address.restype = ctypes.c_void_p
+    _core.set_torch_resizer(_library.pto_torch_let_resize_object_address())
 
 
 def read_tensors() -> None:

@@ -19,6 +19,7 @@
 
 #include "pto/abi/operator.h"
 #include "pto/adapters/torch/error_text.hpp"
+#include "pto/adapters/torch/gradient_lists.hpp"
 #include "pto/adapters/torch/implementations.hpp"
 #include "pto/adapters/torch/operator_name.hpp"
 #include "pto/adapters/torch/refused_gradients.hpp"
@@ -169,8 +170,7 @@ class Gradient : public torch::autograd::Node {
       at::Tensor& gradient = gradients[edge++];
       if ((needs >> output & 1) == 0) continue;
       const c10::IValue& result = stack[output];
-      gradient =
-          result.isTensorList() ? result.toTensorList().get(plan_.members[i]) : result.toTensor();
+      gradient = gradient_from(result, record_.op, plan_, i);
     }
     return gradients;
   }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,9 @@ using Choice = std::vector<Wish>;
 constexpr std::string_view kKindName = "pto.aten.enable";
 constexpr c10::DebugInfoKind kKind(&kKindName);
 struct ThreadChoice : c10::DebugInfoBase {
-  explicit ThreadChoice(Choice choice) : on(std::move(choice)) {}
+  ThreadChoice(Choice choice, int64_t its) : on(std::move(choice)), number(its) {}
   Choice on;
+  int64_t number;  // of its enter()
 };
 
 std::atomic<const Choice*> process_choice{nullptr};
@@ -202,23 +204,36 @@ PTO_EXPORT void pto_aten_front_process(const uint8_t* on) {
   process_choice.store(found->get(), std::memory_order_release);
 }
 
-// Turns fronts on for the calling thread and what it starts of PyTorch, until it leaves.
-PTO_EXPORT void pto_aten_front_enter(const uint8_t* on) {
+// Turns fronts on for the calling thread and what it starts of PyTorch, until it leaves with the
+// number that this returns. The last choice that is on counts.
+PTO_EXPORT int64_t pto_aten_front_enter(const uint8_t* on) {
   using namespace pto::torch_adapter;
+  static std::atomic<int64_t> last{0};
+  const int64_t number = ++last;
   ++threads_with_choice;
-  c10::ThreadLocalDebugInfo::_push(kKind,
-                                   std::make_shared<ThreadChoice>(Choice(on, on + kFrontCount)));
+  c10::ThreadLocalDebugInfo::_push(
+      kKind, std::make_shared<ThreadChoice>(Choice(on, on + kFrontCount), number));
+  return number;
 }
 
-// Ends the last enter of the calling thread; -1: something that began since is not over.
-PTO_EXPORT int32_t pto_aten_front_leave() {
+// Ends an enter of the calling thread; those that began since stay. -1: it has none of this number,
+// or something else that began since is not over.
+PTO_EXPORT int32_t pto_aten_front_leave(int64_t number) {
+  using namespace pto::torch_adapter;
+  using Info = c10::ThreadLocalDebugInfo;
+  std::vector<std::shared_ptr<c10::DebugInfoBase>> inner;
+  bool has_left = false;
   try {
-    c10::ThreadLocalDebugInfo::_pop(pto::torch_adapter::kKind);
-  } catch (const std::exception&) {
-    return -1;
+    while (!has_left) {
+      auto last = Info::_pop(kKind);
+      has_left = static_cast<const ThreadChoice&>(*last).number == number;
+      if (!has_left) inner.push_back(std::move(last));
+    }
+    --threads_with_choice;
+  } catch (const std::exception&) {  // what is next is none of ours
   }
-  --pto::torch_adapter::threads_with_choice;
-  return 0;
+  for (auto& one : inner | std::views::reverse) Info::_push(kKind, std::move(one));
+  return has_left ? 0 : -1;
 }
 
 #undef PTO_EXPORT

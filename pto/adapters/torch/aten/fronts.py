@@ -3,7 +3,7 @@
 
     fronts = Fronts(run)          # run(index, slot, arguments) -> (result, plan): aten_front.cpp
     fronts.install("exp")         # once in a process; a text: why it cannot be
-    fronts.enter(["exp"])         # on for this thread, until leave()
+    here = fronts.enter(["exp"])  # on for this thread, until leave(here)
 
 Thread safety: one thread at a time installs, and sets the choice of the process; any may enter.
 """
@@ -34,6 +34,8 @@ class Fronts:
         self._part = part
         part.pto_aten_front_name.restype = ctypes.c_char_p
         part.pto_aten_front_install.restype = ctypes.c_char_p
+        part.pto_aten_front_enter.restype = ctypes.c_int64
+        part.pto_aten_front_leave.argtypes = [ctypes.c_int64]
         part.pto_aten_front_runner.argtypes = [ctypes.c_void_p]
         part.pto_aten_front_runner(runner)
         self.names = tuple(map(self._name, range(part.pto_aten_front_count())))
@@ -54,11 +56,11 @@ class Fronts:
     def process(self, names: Collection[str] | None, slot: int | None = None) -> None:
         self._part.pto_aten_front_process(None if names is None else self._wishes(names, slot))
 
-    def enter(self, names: Collection[str], slot: int | None = None) -> None:
-        self._part.pto_aten_front_enter(self._wishes(names, slot))
+    def enter(self, names: Collection[str], slot: int | None = None) -> int:
+        return self._part.pto_aten_front_enter(self._wishes(names, slot))
 
-    def leave(self) -> None:
-        if self._part.pto_aten_front_leave() != 0:
+    def leave(self, entered: int) -> None:
+        if self._part.pto_aten_front_leave(entered) != 0:
             raise Failure(
                 "pto.aten.enable ends before what began inside it, or in another thread",
                 "PyTorch keeps such choices, and its profiler's, as a stack of each thread",

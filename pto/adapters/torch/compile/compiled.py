@@ -5,19 +5,22 @@
 """
 
 import pathlib
+import re
 import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from pto import _core
 from pto.adapters.torch import direct
 from pto.adapters.torch.compile.attention_pattern import recognise_attention
+from pto.adapters.torch.compile.in_aten import Values
 from pto.adapters.torch.compile.mutations import write_in_place
 from pto.adapters.torch.compile.options import Options
-from pto.adapters.torch.compile.plan import ATEN, name_of, planned
+from pto.adapters.torch.compile.plan import ATEN, Step, name_of, planned
 from pto.adapters.torch.compile.replay import Replay
-from pto.errors import Error, Failure
+from pto.errors import Error, Failure, InvalidPosition
 from torch import fx
 
 NOT_PACKED = (
@@ -28,6 +31,9 @@ _graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
 _count = 0
 _PRECISIONS = {"f32": None, "bf16": "medium"}
 _CHECKS = {"hashed": "compared", "trusted": "trusted"}  # "checked": as pto.config.weights says
+_OF_ATEN = re.compile(r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)")
+_WORDS = "position {} along axis {}, which has the size {}"
+_OURS = re.compile(_WORDS.format(*[r"-?\d+"] * 3))
 observers: "list[Callable[[CompiledGraph, list], list]]" = []  # run graphs in their own way
 
 
@@ -125,12 +131,31 @@ def _name_line(graph: CompiledGraph, error: Exception) -> None:
     step = graph.replay.called[line] if 0 <= line < len(graph.replay.called) else None
     if step is None:
         return
+    if isinstance(error, InvalidPosition):
+        _word_as_pytorch(graph, step, trace.tb_frame.f_locals, error)
     line = line_of(step.node)
     if isinstance(error, Error):
         error.location = line or error.location
         error.args = (error.what, error.why, error.fix, error.location)
     else:
         error.add_note(f"in {name_of(step.node)}, step of the compiled graph, at {line}")
+
+
+def _word_as_pytorch(
+    graph: CompiledGraph, step: Step, names: dict[str, Any], error: InvalidPosition
+) -> None:
+    """Lets an error name what the model's line knows: the axis of a tensor, where a formula has
+    joined those of x[i, j] and found a position along the joined one."""
+    error.why = "a position is less than the size; only an index in brackets counts from the end"
+    error.fix = "pass positions that exist: index.clamp(0, n - 1)"
+    values = Values(graph, names, wide=False)
+    try:
+        with torch.no_grad():
+            for node in step.nodes:
+                values.compute(node)
+    except Exception as of_aten:
+        if found := _OF_ATEN.search(str(of_aten)):
+            error.what = _OURS.sub(_WORDS.format(*found.groups()), error.what)
 
 
 def line_of(node: fx.Node) -> str:

@@ -85,14 +85,10 @@ def _wide(*values: Any) -> tuple:
     return tuple(wide(one) if isinstance(one, Tensor) else one for one in values)
 
 
-def _cast(out: Out, found: tuple) -> tuple:
-    return tuple(cast(one, part.dtype) for one, part in zip(found, out.parts, strict=True))
-
-
 @row(Kind.NORM, "native_layer_norm")
 def layer_norm(out: Out, x: Tensor, shape: list, weight: Any, bias: Any, eps: float) -> tuple:
     x, weight, bias = _wide(x, weight, bias)
-    return _cast(out, norms.layer_norm(x, x.ndim - len(shape), weight, bias, eps))
+    return norms.layer_norm(x, x.ndim - len(shape), weight, bias, eps)
 
 
 @row(Kind.NORM, "native_group_norm")
@@ -101,7 +97,7 @@ def group_norm(
     eps: float,
 ) -> tuple:  # fmt: skip
     x, weight, bias = _wide(x, weight, bias)
-    return _cast(out, norms.group_norm(x, groups, weight, bias, eps))
+    return norms.group_norm(x, groups, weight, bias, eps)
 
 
 @row(Kind.NORM, "_native_batch_norm_legit_no_training")
@@ -111,7 +107,7 @@ def batch_norm(
 ) -> tuple:  # fmt: skip
     y = norms.batch_norm(*_wide(x, weight, bias, mean, var), eps)
     empty = tile.zeros([0], out.parts[1].dtype)
-    return cast(y, out.dtype), empty, empty
+    return y, empty, empty
 
 
 @row(Kind.NORM, "_native_batch_norm_legit_functional", by_rows=True)
@@ -123,14 +119,14 @@ def batch_norm_training(
     x, weight, bias, mean, var = _wide(x, weight, bias, mean, var)
     y, middle, inverse, spread = norms.batch_norm_training(x, weight, bias, eps)
     kept = [old * (1 - momentum) + new * momentum for old, new in ((mean, middle), (var, spread))]
-    return _cast(out, (y, middle, inverse, *kept))
+    return (y, middle, inverse, *kept)
 
 
 @row(Kind.NORM, "_native_batch_norm_legit.no_stats", by_rows=True)
 def batch_norm_of_batch(
     out: Out, x: Tensor, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
 ) -> tuple:
-    return _cast(out, norms.batch_norm_training(*_wide(x, weight, bias), eps)[:3])
+    return norms.batch_norm_training(*_wide(x, weight, bias), eps)[:3]
 
 
 @row(Kind.NORM, "_softmax")

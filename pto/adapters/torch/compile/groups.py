@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 
 from pto.adapters.torch.compile.rows import Kind
-from pto.adapters.torch.compile.sizes import dim_of, expression, symbols_of
+from pto.adapters.torch.compile.sizes import dim_of, expression, lift_of, symbols_of
 from pto.adapters.torch.compile.translate import (
     Building,
     Translation,
@@ -35,7 +35,8 @@ _SHOWN = (Kind.PRODUCT, Kind.NORM, Kind.GATHER, Kind.REDUCE, Kind.OPERATOR)
 class Group:
     """Nodes in order, the values that they read and those that others read.
 
-    `sizes` are the symbols that come beside the values, each as the size of a tensor.
+    `sizes` are the symbols that come beside the values, each as the size of a tensor, lifted where
+    it may be negative.
     """
 
     nodes: tuple[fx.Node, ...]
@@ -147,20 +148,25 @@ def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node])
     ]
     for symbol in missing:
         places[symbol] = (len(parameters), 0)
-        shapes.append((symbol,))
+        shapes.append((symbol + lift_of(symbol),))
         parameters.append(Parameter("u8", 2))
     symbols = list(places)
+    lifts = [lift_of(symbol) if symbol in missing else 0 for symbol in symbols]
     if not parameters:  # a call needs a tensor
         missing = (sympy.Integer(1),)
         shapes.append((1,))
         parameters.append(Parameter("u8"))
 
+    def known_of(sizes: Sequence[Any]) -> dict[sympy.Symbol, Any]:
+        lowered = [size - lift if lift else size for size, lift in zip(sizes, lifts, strict=True)]
+        return dict(zip(symbols, lowered, strict=True))
+
     def shapes_for(sizes: Sequence[Any]) -> list[tuple]:
-        known = dict(zip(symbols, sizes, strict=True))
+        known = known_of(sizes)
         return [tuple(dim_of(size, known) for size in shape) for shape in shapes]
 
     def build(tensors: list[Tensor], sizes: Sequence[Any]) -> list[Tensor]:
-        known = dict(zip(symbols, sizes, strict=True))
+        known = known_of(sizes)
         given = zip(inputs, promises, tensors, strict=False)
         values = {value: arranged(x, inverse(p.order or range(x.ndim))) for value, p, x in given}
         building = Building(of, values, known)

@@ -19,7 +19,7 @@ from pto.adapters.torch.compile.groups import made_by
 from pto.adapters.torch.compile.once import steady_steps, values_of
 from pto.adapters.torch.compile.plan import ATTENTION, OPERATOR, PROGRAM, Step, is_computed
 from pto.adapters.torch.compile.rows import is_operator
-from pto.adapters.torch.compile.sizes import expression, text_of
+from pto.adapters.torch.compile.sizes import expression, lift_of, text_of
 from pto.adapters.torch.compile.translate import (
     Translation,
     inverse,
@@ -328,7 +328,7 @@ class Replay:
 
     def _carrier(self, symbol: Any) -> str:
         """A tensor without elements of its own whose size is that of a symbol."""
-        size = str(symbol)
+        size = text_of(symbol + lift_of(symbol))
         if size not in self.carriers:
             self.carriers[size] = name = f"z{len(self.carriers)}"
             with unset_fake_temporarily():

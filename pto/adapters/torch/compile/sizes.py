@@ -16,6 +16,7 @@ import sympy
 import torch
 from pto.formulas import NotExpressible
 from pto.language.infer import size_max, size_min
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy import functions as ours
 from torch.utils._sympy.printers import PythonPrinter
 
@@ -24,11 +25,14 @@ _REMAINDERS = tuple(getattr(ours, n) for n in ("Mod", "PythonMod") if hasattr(ou
 
 
 def expression(size: Any) -> Any:
-    """A size as an int or a sympy expression."""
-    if isinstance(size, torch.SymInt):
-        found = size.node.expr
-        return int(found) if found.is_Integer else found
-    return int(size)
+    """A size as an int or a sympy expression; 1 where the graph was captured for that alone, since
+    an axis of size 1 is repeated beside others."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    found = size.node.expr
+    if found.is_Integer:
+        return int(found)
+    return 1 if not found.is_Symbol and statically_known_true(size == 1) else found
 
 
 def expressions(sizes: Sequence[Any]) -> tuple:
@@ -42,6 +46,15 @@ def symbols_of(sizes: Sequence[Any]) -> set[sympy.Symbol]:
 def is_from_data(symbol: sympy.Symbol) -> bool:
     """Says whether a size depends on elements of tensors, as nonzero's."""
     return symbol.name.startswith(("u", "zuf"))
+
+
+_ABOVE = 1 << 48
+
+
+def lift_of(symbol: sympy.Symbol) -> int:
+    """The number to add to a symbol for the size that carries it into a program: 0 for a size; a
+    large one for a number of the call, which may be negative as no size is."""
+    return 0 if symbol.is_nonnegative else _ABOVE
 
 
 def dim_of(size: Any, known: Mapping[sympy.Symbol, Any]) -> Any:

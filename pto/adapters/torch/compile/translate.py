@@ -243,9 +243,8 @@ class Building:
             args, kwargs = self._promoted(node, row, out, args, kwargs)
         found = row.build(out, *args, **kwargs)
         if isinstance(found, tuple):
-            return found
-        only(len(found.shape) == len(out.shape), "its formula gives another number of axes")
-        return found if found.dtype is out.dtype else cast(found, out.dtype)
+            return tuple(map(_promised, found, out.parts))
+        return _promised(found, out)
 
     def _out(self, value: Any) -> Out:
         if isinstance(value, list | tuple):
@@ -300,6 +299,11 @@ class Building:
 
         typed_args = [typed(n, a) for n, a in zip(names, args, strict=False)]
         return typed_args, {n: typed(n, v) for n, v in kwargs.items()}
+
+
+def _promised(found: Tensor, out: Out) -> Tensor:
+    only(len(found.shape) == len(out.shape), "its formula gives another number of axes")
+    return found if found.dtype is out.dtype else cast(found, out.dtype)
 
 
 def arranged(x: Tensor, order: Sequence[int]) -> Tensor:

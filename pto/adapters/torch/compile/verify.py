@@ -19,10 +19,10 @@ import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph, line_of
 from pto.adapters.torch.compile.explain import as_compiled, observed
 from pto.adapters.torch.compile.groups import made_by
+from pto.adapters.torch.compile.in_aten import Values
 from pto.adapters.torch.compile.plan import ATTENTION, PROGRAM, Step, name_of
 from pto.adapters.torch.compile.rows import Kind
-from pto.adapters.torch.compile.sizes import expression, text_of
-from pto.adapters.torch.compile.translate import inverse, is_part, is_symbolic
+from pto.adapters.torch.compile.translate import is_part
 from torch import fx
 
 _SLACK = {torch.float16: 4e-3, torch.bfloat16: 4e-2, torch.float32: 1e-6, torch.float64: 1e-12}
@@ -90,71 +90,8 @@ def verify(model: Callable[..., Any], *args: Any, **kwargs: Any) -> VerifyReport
     return VerifyReport(tuple(found))
 
 
-class _Values:
-    """The values of a graph at a step: those of the run, and what follows from them in ATen."""
-
-    def __init__(self, graph: CompiledGraph, names: dict, wide: bool):
-        self.graph, self.names, self.wide = graph, names, wide
-        self.made: dict[fx.Node, Any] = {}
-
-    def of_run(self, node: fx.Node) -> torch.Tensor:
-        number = self.graph.replay.numbers[node]
-        space = self.graph.replay.space
-        if f"v{number}" in self.names or f"v{number}" in space:
-            return self.names.get(f"v{number}", space.get(f"v{number}"))
-        order = self.graph.of.promise(node).order
-        return self.names[f"m{number}"].permute(inverse(order))
-
-    def number(self, node: fx.Node) -> Any:
-        space = {**self.graph.replay.space, **self.names}
-        return eval(text_of(expression(node.meta["val"])), space)  # noqa: S307 our own text
-
-    def value(self, node: fx.Node) -> Any:
-        if is_symbolic(node):
-            return self.number(node)
-        if node not in self.made:
-            self.made[node] = self._value(node)
-        return self.made[node]
-
-    def _value(self, node: fx.Node) -> Any:
-        if is_part(node) and (node.args[0] in self.made or self.graph.of.is_lazy(node)):
-            return self.value(node.args[0])[node.args[1]]
-        if not self.graph.of.is_lazy(node) or self._is_shown(node):
-            found = self.of_run(node)
-            return found.double() if self.wide and found.is_floating_point() else found
-        return self.compute(node)
-
-    def _is_shown(self, node: fx.Node) -> bool:
-        """Says whether an earlier step made this view in the place of its value."""
-        shown = self.graph.replay.shown
-        return node in shown.values() and not any(
-            base in self.made for base in self.graph.of.bases(node)
-        )
-
-    def _of_size(self, node: fx.Node) -> Any:
-        """A tensor as large as the value of a node, which perhaps no step makes."""
-        if is_symbolic(node):
-            return self.number(node)
-        space, promise = {**self.graph.replay.space, **self.names}, self.graph.of.promise(node)
-        sizes = [eval(text_of(size), space) for size in promise.shape]  # noqa: S307 our own text
-        return torch.empty(sizes, dtype=promise.fake.dtype)
-
-    def arguments(self, node: fx.Node) -> tuple[tuple, dict]:
-        argument = self._of_size if self.graph.of.is_made(node) else self.value
-        return fx.node.map_arg((node.args, node.kwargs), argument)
-
-    def compute(self, node: fx.Node) -> Any:
-        """Runs a node in ATen."""
-        args, kwargs = self.arguments(node)
-        if self.wide and isinstance(kwargs.get("dtype"), torch.dtype):
-            is_float = kwargs["dtype"].is_floating_point
-            kwargs = {**kwargs, "dtype": torch.float64 if is_float else kwargs["dtype"]}
-        self.made[node] = node.target(*args, **kwargs)
-        return self.made[node]
-
-
 def _compared(graph: CompiledGraph, step: Step, names: dict) -> list[StepReport]:
-    exact, eager = _Values(graph, names, True), _Values(graph, names, False)
+    exact, eager = Values(graph, names, True), Values(graph, names, False)
     for values in (exact, eager):
         for node in step.nodes:
             values.compute(node)
@@ -185,7 +122,7 @@ def _products(graph: CompiledGraph, step: Step) -> list[fx.Node]:
     return [node for node, row in rows if row is not None and row.kind is Kind.PRODUCT]
 
 
-def _granted(node: fx.Node, exact: _Values) -> float:
+def _granted(node: fx.Node, exact: Values) -> float:
     """The error of a product that is summed in one chain, relative to its largest element: each of
     its terms rounds a sum once, which is at most that of all magnitudes."""
     value, dtype = exact.value(node), node.meta["val"].dtype
