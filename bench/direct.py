@@ -49,6 +49,7 @@ class _Call(ctypes.Structure):
         ("allocate", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
         ("narrow", ctypes.c_void_p),
+        ("in_place", ctypes.c_void_p),
     ]
 
 

@@ -479,6 +479,7 @@ class Callable:
     def forget_kernels(self) -> None:
         """The next calls compile anew; calls in progress keep their kernels."""
 
+def set_torch_resizer(function: int) -> None: ...
 def set_torch_weight_owner(function: int) -> None:
     """Tells the owner of a tensor's memory: see bindings/weight_owners.hpp."""
 

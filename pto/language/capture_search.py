@@ -261,6 +261,8 @@ class Search:
         """Notes the elements of a container; a class may say itself how it is walked through."""
         if not isinstance(value, _CONTAINERS) or (id(value), None) in self.found:
             return
+        if id(value) in self.own:  # a list of what was traced holds nothing that the function reads
+            return
         if isinstance(value, set | collections.deque) and type(value).__iter__ not in (
             set.__iter__, collections.deque.__iter__):  # fmt: skip
             return
