@@ -18,6 +18,7 @@ PTO_NAMESPACE_BEGIN
 namespace matmul {
 
 constexpr int kStreamRows = 16;         // of a
+constexpr int kStreamPackedRows = 96;   // of a, where columns of b become panels
 constexpr int kStreamFrom = 4 << 10;    // units of b for the square of the rows
 constexpr int kStreamFar = 2 << 20;     // units of a b that no near cache holds
 constexpr int kSwept = 3;               // rows of a whose elements stay in registers
@@ -67,7 +68,7 @@ struct Swept {
 
 // Rows of sums, at distances that are no multiple of a page.
 struct StreamSums {
-  int32_t at[kStreamUnits + kStreamRows * 2 * kLineUnits];
+  int32_t at[kStreamUnits + kStreamPackedRows * 2 * kLineUnits];
 };
 
 // Returns the place of sums of so many vectors of columns.

@@ -42,6 +42,7 @@ class PackedStream {
   // Narrower ones, and smaller ones, are no slower by the loops over panels.
   static constexpr int kLeastCols = sizeof(T) == 1 ? 64 : 256;
   static constexpr int64_t kLeast = 4 << 10;  // elements of b
+  static constexpr int64_t kFar = 1 << 20;    // from which it is not near
   static constexpr int kFirst = 16;  // rows of b that pass first where nobody asked for them
   static constexpr int64_t kSoonBytes = 256 << 10;
 
@@ -55,7 +56,7 @@ class PackedStream {
 
   // Writes the outputs, or nothing.
   bool run() {
-    if (job_.rows > kStreamRows || job_.packed || job_.packs || job_.bias.data) return false;
+    if (job_.rows > most_rows() || job_.packed || job_.packs || job_.bias.data) return false;
     if (job_.cols < kLeastCols || int64_t{job_.depth} * job_.cols < kLeast) return false;
     if (job_.start.data || !fits_outputs()) return false;
     if (!has_rows(job_.b, job_.b_scale, job_.depth, job_.cols)) return false;
@@ -102,6 +103,13 @@ class PackedStream {
     int rows;
   };
 
+  // Quads take b from far twice as fast as the loops over panels, which copy it to the second cache
+  // first; those of a near one gain less.
+  int most_rows() const {
+    constexpr int kNearRows = 32;
+    if (kPerUnit < 4) return kStreamRows;
+    return int64_t{job_.depth} * job_.cols < kFar ? kNearRows : kStreamPackedRows;
+  }
   bool fits_outputs() const {
     if (!to_.is_plain(job_.rows, job_.cols)) return false;
     if (is_narrow_) return kReadsRows<Dot>;
@@ -341,7 +349,7 @@ class PackedStream {
   // Multiplies by the columns beyond the last whole panel.
   void rest(int col) {
     constexpr int kBytes = kPanelCols * 4;
-    alignas(kLineBytes) char sums[kStreamRows * kBytes];
+    alignas(kLineBytes) char sums[kStreamPackedRows * kBytes];
     const int64_t bytes = (job_.cols - col) * (is_narrow_ ? 2 : 4);
     for (int k = 0; k < job_.depth; k += kDepth) {
       const int units = pack_left(k, kDepth);
@@ -369,7 +377,7 @@ class PackedStream {
   const Place to_;
   const bool is_narrow_;
   const int64_t b_row_;
-  int32_t a_[kStreamRows * kUnits], begin_[kStreamRows];
+  int32_t a_[kStreamPackedRows * kUnits], begin_[kStreamPackedRows];
   alignas(kLineBytes) char b_[kAbreast * kPanelBytes];
 };
 
