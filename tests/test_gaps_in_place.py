@@ -197,15 +197,15 @@ def test_models_write_numpy_caches_as_they_lie():
     assert np.array_equal(both[:, 0], dense[7]) and np.array_equal(both[:, 1], dense[8])
 
 
-def test_a_package_writes_where_its_argument_lies(tmp_path):
+@pytest.mark.parametrize("made_for", ["dense", *LAYOUTS])
+def test_a_package_writes_where_its_argument_lies(made_for, tmp_path):
     torch.manual_seed(0)
     dense = torch.randn(PAGES, PAGE, WIDTH)
     rows, slots = torch.randn(4, WIDTH), torch.tensor([6, 0, 19, 6])
-    cache, wanted = laid("between", dense)
-    put_rows.package(tmp_path / "put.pto", cache.clone(), slots, rows)
-    put_rows.package(tmp_path / "gaps.pto", laid("between", dense)[0], slots, rows)
+    example = dense.clone() if made_for == "dense" else laid(made_for, dense)[0]
+    put_rows.package(tmp_path / "put.pto", example, slots, rows)
+    given = {layout: laid(layout, dense) for layout in LAYOUTS}
     put_rows(dense, slots, rows)
-    for name in ("put.pto", "gaps.pto"):
-        given, wanted = laid("between", cache)
-        pto.load(tmp_path / name)(given, slots, rows)
-        assert bytes_of(given) == wanted(dense)
+    for cache, wanted in given.values():
+        pto.load(tmp_path / "put.pto")(cache, slots, rows)
+        assert bytes_of(cache) == wanted(dense)

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { PTO_OPERATOR_ABI_VERSION = 5 };
+enum { PTO_OPERATOR_ABI_VERSION = 6 };
 
 // Kinds of arguments: each names the type of a value and its field of pto_operator_value.
 enum {

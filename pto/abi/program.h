@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Raised when a function here changes, so that a saved program never calls another one.
-enum { PTO_PROGRAM_VERSION = 5 };
+enum { PTO_PROGRAM_VERSION = 6 };
 
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.

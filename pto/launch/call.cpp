@@ -10,6 +10,7 @@
 #include "pto/launch/launch.hpp"
 #include "pto/launch/pool.hpp"
 #include "pto/launch/recording.hpp"
+#include "pto/launch/signature.hpp"
 #include "pto/launch/staging.hpp"
 
 namespace pto {
@@ -74,9 +75,11 @@ bool may_write_in_place(const ProgramSpec& spec, size_t output,
   const bool is_by_element = is_elementwise(spec);
   const bool goes_on = spec.outputs[output].replaces == spec.outputs[output].writes;
   const bool is_free = goes_on || !spec.inputs[written].is_read || is_by_element;
-  const bool follows = goes_on && spec.outputs[output].strides != StrideClass::Contiguous &&
-                       is_injective(to.rank, to.sizes, to.strides);
-  if (!is_free || !(follows || is_contiguous(to.rank, to.sizes, to.strides))) return false;
+  const StrideClass lies = stride_class(to.sizes, to.strides, to.rank);
+  const bool follows =
+      lies == StrideClass::Contiguous || (goes_on && lies <= spec.outputs[output].strides &&
+                                          is_injective(to.rank, to.sizes, to.strides));
+  if (!is_free || !follows) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool is_written = std::any_of(spec.outputs.begin(), spec.outputs.end(), [i](auto& one) {
       return one.writes == static_cast<int>(i);
