@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
+#include "pto/codegen/region_plan.hpp"
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
@@ -11,19 +13,31 @@
 namespace pto {
 namespace {
 
-// Says whether a region may write output `output` over its input `input`: each element of the input
-// must be read before the element of the output with its place is stored, and nowhere else.
-bool may_write_over(const Graph& body, size_t input, size_t output) {
-  const Value out = body.outputs()[output];
-  bool reduces = false, is_result = false;
-  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) {
-    const Node& node = body[v];
-    if (node.op == Opcode::transpose || regroups(body, node)) return false;
-    if (info(node.op).family != Family::Reduce) continue;
-    reduces = true;
-    is_result = is_result || node.type.shape == body[out].type.shape;
+// Says whether an input's elements lie in the order of the output's, one for each.
+bool lie_alike(const std::vector<AxisAccess>& read, const std::vector<AxisAccess>& written) {
+  int last = -1;
+  for (size_t axis = 0; axis < written.size(); ++axis) {
+    if (read[axis].dims.size() != written[axis].dims.size()) return false;
+    for (const int dim : read[axis].dims)
+      if (std::exchange(last, dim) > dim) return false;
   }
-  return body[body.inputs()[input]].type.shape == body[out].type.shape && (!reduces || is_result);
+  return true;
+}
+
+// Says whether a region may write output `output` over its input `input`: each element of the input
+// must be read before the element of the output with its place is stored, and nowhere else. So the
+// last sweep may store it, and no other.
+bool may_write_over(const Graph& body, size_t input, size_t output) {
+  if (iteration_space(body[body.inputs()[input]].type.shape) !=
+      iteration_space(body[body.outputs()[output]].type.shape))
+    return false;
+  const std::vector<StrideClass> dense(body.inputs().size(), StrideClass::Contiguous);
+  const RegionPlan plan = plan_region(body, dense);
+  const RegionOutput& written = plan.outputs[output];
+  if (written.inner && plan.at(written.instance).level + 1 < plan.sweeps) return false;
+  return std::all_of(plan.instances.begin(), plan.instances.end(), [&](const Instance& i) {
+    return i.input != static_cast<int>(input) || lie_alike(i.accesses, written.accesses);
+  });
 }
 
 struct Read {
@@ -210,7 +224,10 @@ class StoragePlanner {
   // Says whether a kernel reads the very part that it computes, each element before it is written.
   bool reads_where_it_writes(const Read& read, Made part, Value update) const {
     if (read.time != part.node || !reads_first(part, read.operand)) return false;
-    const Node& view = graph_[graph_[part.node].operands[read.operand]];
+    Value from = graph_[part.node].operands[read.operand];
+    while (graph_[from].op == Opcode::reshape && !regroups(graph_, graph_[from]))
+      from = graph_[from].operands[0];
+    const Node& view = graph_[from];
     const Node& write = graph_[update];
     return view.op == Opcode::view && view.operands[0] == write.operands[0] &&
            view.type.shape == graph_[write.operands[1]].type.shape &&

@@ -7,12 +7,15 @@
 
 namespace pto::storage_test {
 
-Storage planned(const std::string& nodes, bool has_holder = true, bool is_dense = false) {
-  const Graph graph = parse(
-      "graph g(%x: f32[4, 8], %out: f32[4, 8]) -> (f32[4, 8]) {\n"
-      "  %0 = constant {value=0} : i64[]\n" +
-      nodes + "}\n");
+Storage planned_of(const std::string& type, const std::string& nodes, bool has_holder = true,
+                   bool is_dense = false) {
+  const Graph graph = parse("graph g(%x: " + type + ", %out: " + type + ") -> (" + type +
+                            ") {\n  %0 = constant {value=0} : i64[]\n" + nodes + "}\n");
   return plan_storage(graph, {{true, has_holder ? 1 : -1, is_dense}});
+}
+
+Storage planned(const std::string& nodes, bool has_holder = true, bool is_dense = false) {
+  return planned_of("f32[4, 8]", nodes, has_holder, is_dense);
 }
 
 const std::string kWrite = "  %2 = update(%out, %1, %0, %0) : f32[4, 8]\n";
@@ -84,7 +87,38 @@ TEST(Storage, AKernelWritesOverWhatItReadsElementByElement) {
       "    %0 = amax(%a) {axes=[1]} : f32[4, 1]\n"
       "    %1 = broadcast(%0) : f32[4, 8]\n"
       "    %2 = sub(%a, %1) : f32[4, 8]\n    return %2\n");
-  EXPECT_TRUE(softmax.copied_outputs.count(0));
+  EXPECT_TRUE(softmax.copied_outputs.empty());
+}
+
+TEST(Storage, AKernelDoesNotWriteOverWhatItsNextSweepReads) {
+  const auto first_written = [](const std::string& outputs) {
+    return planned(
+               "  %1 = fused(%out) graph f(%a: f32[4, 8]) -> (f32[4, 8], f32[4, 8]) {\n"
+               "    %0 = exp(%a) : f32[4, 8]\n"
+               "    %1 = amax(%a) {axes=[1]} : f32[4, 1]\n"
+               "    %2 = broadcast(%1) : f32[4, 8]\n"
+               "    %3 = sub(%a, %2) : f32[4, 8]\n    return " +
+               outputs +
+               "\n  } : f32[4, 8]\n"
+               "  %2 = result(%1) {index=0} : f32[4, 8]\n"
+               "  return %2\n")
+        .copied_outputs.empty();
+  };
+  EXPECT_FALSE(first_written("%0, %3"));
+  EXPECT_TRUE(first_written("%3, %0"));
+}
+
+TEST(Storage, AKernelThatReadsElementsAtOtherPlacesWritesElsewhere) {
+  const Storage pairs = planned_of("f32[8, 1]",
+                                   "  %1 = fused(%out) graph f(%a: f32[8, 1]) -> (f32[8, 1]) {\n"
+                                   "    %0 = reshape(%a) : f32[1, 8]\n"
+                                   "    %1 = broadcast(%0) : f32[8, 8]\n"
+                                   "    %2 = broadcast(%a) : f32[8, 8]\n"
+                                   "    %3 = sub(%1, %2) : f32[8, 8]\n"
+                                   "    %4 = sum(%3) {axes=[1]} : f32[8, 1]\n"
+                                   "    return %4\n  } : f32[8, 1]\n"
+                                   "  %2 = result(%1) {index=0} : f32[8, 1]\n  return %2\n");
+  EXPECT_TRUE(pairs.copied_outputs.count(0));
 }
 
 TEST(Storage, AKernelWritesAPartOverThePartThatItReads) {
@@ -101,6 +135,17 @@ TEST(Storage, AKernelWritesAPartOverThePartThatItReads) {
   };
   EXPECT_EQ(written_at("%0"), kFirst + 4);
   EXPECT_EQ(written_at("%1"), -1);
+}
+
+TEST(Storage, AKernelWritesOverAPartWithoutItsAxesOfSizeOne) {
+  const Storage s = planned(
+      "  %1 = view(%out, %0, %0) : f32[1, 8]\n  %2 = reshape(%1) : f32[8]\n"
+      "  %3 = fused(%2) graph f(%a: f32[8]) -> (f32[1, 8]) {\n"
+      "    %0 = exp(%a) : f32[8]\n    %1 = reshape(%0) : f32[1, 8]\n"
+      "    return %1\n  } : f32[1, 8]\n"
+      "  %4 = result(%3) {index=0} : f32[1, 8]\n"
+      "  %5 = update(%out, %4, %0, %0) : f32[4, 8]\n  return %5\n");
+  EXPECT_EQ(s.homes.at({kFirst + 2, 0}).part_of, kFirst + 4);
 }
 
 }  // namespace pto::storage_test

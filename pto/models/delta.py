@@ -18,7 +18,6 @@ from pto.language.elementwise import exp, maximum, rsqrt, square, where
 from pto.language.fill import zeros
 from pto.language.generated import arange, eye
 from pto.language.jit import jit
-from pto.language.local import tensor
 from pto.language.matrix import matmul
 from pto.language.op import op
 from pto.language.reduce import sum
@@ -95,11 +94,10 @@ def _chunk(q, k, v, beta, g, state) -> tuple[Tensor, Tensor]:
 
 def _token(q, k, v, beta, g, state) -> tuple[Tensor, Tensor]:
     """(out [width], new state) of one token of a head, which reads the state once."""
-    keep, both = exp(g), tensor([2, k.shape[0]], f32)
-    both[0], both[1] = k, q
-    known = keep * matmul(both, state)
-    d = cast(beta, f32) * (cast(v, f32) - known[0])
-    return known[1] + sum(q * k) * d, keep * state + k[:, None] * d
+    keep, column = exp(g), k[:, None]
+    known, found = keep * sum(column * state, 0), keep * sum(q[:, None] * state, 0)
+    d = cast(beta, f32) * (cast(v, f32) - known)
+    return found + sum(q * k) * d, keep * state + column * d
 
 
 @jit
