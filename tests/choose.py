@@ -30,7 +30,7 @@ SUBJECTS = {
     "test_buffer_protocol|test_fake_shapes|test_locks|test_bound_call|"
     "test_annotations|test_axis*|test_carried_state|test_casts|test_compiled*|"
     "test_compositions|test_control*|test_data_sizes|test_dict_arguments|test_logic|"
-    "test_signed_zeros|test_sums_at*|test_methods|test_gaps_in_place|test_paths|"
+    "test_signed_zeros|test_sums_at*|test_methods|test_gaps_in_place|test_loop_inv*|test_paths|"
     "test_hints|test_options|test_tune|test_jumps|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
     "test_tutorial|test_notebooks|test_types|test_pages|test_*_page|"

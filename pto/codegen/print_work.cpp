@@ -106,9 +106,10 @@ void GraphPrinter::print_matmul(Value v) {
   const std::string soon = soon_of(v);
   if (!soon.empty()) w_.line("const pto_runs soon = " + soon + ";");
   const int precision = pto_matmul_precision_of(node.attributes.name.c_str());
+  const bool is_packed = left.type.dtype == right.type.dtype;
   must("pto_multiply(frame.args->services, " + where(node) + ", &c, &a, &b, " +
-       std::to_string(precision) + ", " + packed_right(right, precision) + ", " +
-       (right.pages.empty() ? "nullptr" : "&" + right.pages) + ", " +
+       std::to_string(precision) + ", " + (is_packed ? packed_right(right, precision) : "nullptr") +
+       ", " + (right.pages.empty() ? "nullptr" : "&" + right.pages) + ", " +
        (soon.empty() ? "nullptr" : "&soon") +
        ", frame.is_root ? frame.args->services->threads : 1)");
   w_.close("}");

@@ -21,6 +21,7 @@ RegionBody::RegionBody(const Graph& body, const RegionPlan& plan, const std::vec
     : body_(body), plan_(plan), scalars_(scalars), function_(std::move(function)) {
   for (Value v : body_.inputs())
     tensor_of_input_.push_back(body_[v].op == Opcode::input ? inputs_++ : -1);
+  find_innermost();
 }
 
 std::string RegionBody::print(bool buffered) {
@@ -84,6 +85,8 @@ std::string RegionBody::output_pointer(size_t output) {
 
 void RegionBody::print_items() {
   const std::vector<int> axes = plan_.item_axes();
+  scopes_.emplace_back();
+  define_invariants(0);
   w_.open("for (int64_t item = range.begin; item < range.end; ++item) {");
   std::string rest = "item";
   if (!plan_.rows) {
@@ -107,6 +110,7 @@ void RegionBody::print_items() {
     print_piece();
   scopes_.pop_back();
   w_.close("}");
+  scopes_.pop_back();
 }
 
 std::string RegionBody::size_of(int axis) const {
@@ -257,6 +261,7 @@ std::string RegionBody::row_position() const {
 // --- pieces: vectors run along an outer axis ---------------------------------------------------
 
 void RegionBody::print_piece() {
+  define_invariants(static_cast<int>(plan_.axes.size()) - 1);
   if (takes_vectors()) return print_vectors();
   w_.open("for_each_tile<kStep>(begin, end, [&](int64_t j, auto w) PTO_LAMBDA_INLINE {");
   scopes_.emplace_back();
@@ -360,11 +365,11 @@ const std::string* RegionBody::defined(int i) const {
   return nullptr;
 }
 
-// Returns the row's own value, of four lanes, whether or not the sweep has it spread too.
+// Returns the value of four lanes that a row, an item or all items have, spread or not.
 const std::string* RegionBody::defined_for_row(int i) const {
-  const Scope& row = scopes_.front();
-  const auto found = row.find(i);
-  return found == row.end() ? nullptr : &found->second;
+  for (size_t s = std::min<size_t>(2, scopes_.size()); s-- > 0;)
+    if (const auto found = scopes_[s].find(i); found != scopes_[s].end()) return &found->second;
+  return nullptr;
 }
 
 bool RegionBody::is_literal(int i) const {
@@ -379,7 +384,8 @@ int RegionBody::buffer_of(int i) const {
 
 // Returns the tile's name of instance i; defines it in the current scope where it is unknown.
 std::string RegionBody::tile(int i) {
-  const bool spreads = plan_.rows && sweep_ >= 0 && !plan_.at(i).inner;
+  const bool spreads = plan_.rows ? sweep_ >= 0 && !plan_.at(i).inner
+                                  : width_ == "w" && defined_for_row(i) != nullptr;
   const std::string* known = defined(i);
   std::string name = numbered("v", i);
   if (known && (!spreads || known->back() == 'w')) return *known;

@@ -6,7 +6,7 @@
 //
 // Names in the text: p<t> the data of tensor t, p<t>_<d> its stride along d, i<a> the index along
 // axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a
-// row's value spread over a tile of the sweep), a<k> the accumulator of reduction k, blocks<k> the
+// row's or an item's value spread over a tile), a<k> the accumulator of reduction k, blocks<k> the
 // sums of its blocks, f<t>_<a> the axis a that tensor t has folded, open<s> the steps of sweep s
 // since the last block, b<k> a row buffer, r<k> the total of reduction k behind a call.
 //
@@ -76,6 +76,9 @@ class RegionBody {
   void add_to_piece(int i);
 
   void print_piece();
+  void find_innermost();
+  bool is_invariant(int i, int axes) const;
+  void define_invariants(int axes);
   bool takes_vectors() const;
   void print_vectors();
   void print_piece_sweep(int sweep);
@@ -100,13 +103,14 @@ class RegionBody {
   const RegionPlan& plan_;
   const std::vector<int>& scalars_;
   std::vector<int> tensor_of_input_;
-  int inputs_ = 0;  // tensors among the inputs
+  std::vector<int> innermost_;  // of each instance: the last axis along which it varies, or -1
+  int inputs_ = 0;              // tensors among the inputs
   CodeWriter w_;
   bool buffered_ = false;
-  int sweep_ = -1;          // the sweep being printed, -1 between sweeps
-  bool by_vector_ = false;  // within print_vectors()
-  std::string width_;       // the width of tiles in the current scope: "w" or "Row{}"
-  std::vector<Scope> scopes_;
+  int sweep_ = -1;             // the sweep being printed, -1 between sweeps
+  bool by_vector_ = false;     // within print_vectors()
+  std::string width_;          // the width of tiles in the current scope: "w" or "Row{}"
+  std::vector<Scope> scopes_;  // the first is that of all items, the second that of one
   std::set<std::pair<int, int>> strides_;
   const std::string function_;
   CodeWriter functions_;

@@ -23,8 +23,12 @@ bool is_short(Opcode op) {
 bool RegionBody::takes_vectors() const {
   if (plan_.reduces() || prefetch_bytes()) return false;
   int loads = 0;
-  for (const Instance& i : plan_.instances) {
+  const int along = static_cast<int>(plan_.axes.size()) - 1;
+  const auto is_ahead = [&](int i) { return is_invariant(i, along); };
+  for (const int place : plan_.needed(plan_.roots(0), is_ahead)) {
+    const Instance& i = plan_.at(place);
     const Node& node = body_[i.value];
+    if (is_ahead(place) && node.type.dtype == DType::F32) continue;
     const bool is_condition = node.type.dtype == DType::Bool && i.input < 0;
     if (!is_short(node.op) || !(is_condition || node.type.dtype == DType::F32)) return false;
     const bool is_read = i.input >= 0 && !i.accesses.empty();

@@ -50,14 +50,26 @@ PTO_INLINE V horner_in_two(V x, V square, C... c) {
   return fma(part.odd, x, part.even);
 }
 
-// A vector of the same lanes that fills a register.
+// A vector of the same lanes that fills a register; zeros follow the part. It never goes through
+// memory, where a wide load of what was just stored in a narrow one waits.
 template <class V>
 using Register = Vec<LaneOf<V>, kVectorBytes / int(sizeof(LaneOf<V>))>;
+template <class V, int... I>
+PTO_INLINE auto doubled(V part, Indices<I...>) {
+  return __builtin_shufflevector(part, V{}, I...);
+}
 template <class V>
 PTO_INLINE Register<V> widened(V part) {
-  Register<V> whole = {};
-  __builtin_memcpy(&whole, &part, sizeof(part));
-  return whole;
+  constexpr int kLeast = 16;  // bytes of the shortest register
+  if constexpr (sizeof(V) == kVectorBytes) {
+    return part;
+  } else if constexpr (sizeof(V) >= kLeast) {
+    return widened(doubled(part, typename IndicesTo<2 * kCount<V>>::type()));
+  } else {
+    Vec<LaneOf<V>, kLeast / int(sizeof(LaneOf<V>))> whole = {};
+    __builtin_memcpy(&whole, &part, sizeof(part));
+    return widened(whole);
+  }
 }
 
 // Calls f on whole registers, so that a lane has the same bits in vectors of every length.
