@@ -89,3 +89,29 @@ def test_a_loop_that_writes_over_what_it_reads_gives_the_values_of_one_that_does
     for _ in range(3):
         want[(1,) if part else ...] = once(want[1] if part else want)
     assert np.array_equal(over(x, 3), want)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_a_kernel_writes_over_its_input_what_it_reads_at_its_own_place(step, monkeypatch):
+    @pto.jit
+    def over(x):
+        x[:] = step(x)
+
+    @pto.jit
+    def over_part(x, y):
+        x[:] = step(y)
+
+    shape = STEPS[step]
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    y, want = x.copy(), np.zeros_like(x)
+    over_part(want, x)
+    if step is not pairs:
+        monkeypatch.setattr("pto.language.program.finish", None)  # which would copy
+    over(y)
+    assert np.array_equal(y, want)
+    monkeypatch.undo()
+    memory = np.append(x.ravel(), np.float32([1, 2, 3]))
+    want = np.zeros_like(x)
+    over_part(want, memory[:-3].reshape(shape).copy())
+    over_part(memory[3:].reshape(shape), memory[:-3].reshape(shape))  # they overlap
+    assert np.array_equal(memory[3:].reshape(shape), want)

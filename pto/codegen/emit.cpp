@@ -222,7 +222,33 @@ class Emitter {
     launch.items = region.items;
     launch.bytes = region.bytes;
     launch.is_elementwise = is_elementwise_body(body);
+    if (is_only_launch()) find_replaced(written, launch);
     spec_.launches.push_back(std::move(launch));
+  }
+
+  bool is_only_launch() const {
+    const auto& nodes = graph_.nodes();
+    return std::count_if(nodes.begin(), nodes.end(),
+                         [](const Node& node) { return node.op == Opcode::fused; }) == 1;
+  }
+
+  // Finds for each output an input that it may be written over: the one that it becomes, where that
+  // is possible.
+  void find_replaced(const Graph& body, const LaunchSpec& launch) {
+    std::vector<size_t> inputs;  // the body's, by tensor
+    for (size_t i = 0; i < body.inputs().size(); ++i)
+      if (body[body.inputs()[i]].op == Opcode::input) inputs.push_back(i);
+    for (size_t o = 0; o < body.outputs().size(); ++o) {
+      const auto place = static_cast<size_t>(launch.tensors[inputs.size() + o]);
+      if (place >= spec_.inputs.size() + spec_.outputs.size()) continue;  // nobody uses it
+      TensorSpec& output = spec_.outputs[place - spec_.inputs.size()];
+      for (size_t t = 0; t < inputs.size(); ++t) {
+        const TensorSpec& input = spec_.inputs[static_cast<size_t>(launch.tensors[t])];
+        const bool is_better = output.replaces < 0 || launch.tensors[t] == output.writes;
+        if (is_better && input.dtype == output.dtype && may_write_over(body, inputs[t], o))
+          output.replaces = launch.tensors[t];
+      }
+    }
   }
 
   // Lists the places of a result: outputs of the program, else a temporary.

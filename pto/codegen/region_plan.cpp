@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
@@ -253,6 +254,17 @@ class Planner {
   RegionPlan plan_;
 };
 
+// Says whether an input's elements lie in the order of the output's, one for each.
+bool lie_alike(const std::vector<AxisAccess>& read, const std::vector<AxisAccess>& written) {
+  int last = -1;
+  for (size_t axis = 0; axis < written.size(); ++axis) {
+    if (read[axis].dims.size() != written[axis].dims.size()) return false;
+    for (const int dim : read[axis].dims)
+      if (std::exchange(last, dim) > dim) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool RegionPlan::reduces() const {
@@ -335,6 +347,19 @@ bool can_store(const RegionPlan& plan, size_t output) {
     if (access.step == AxisStep::Folded) return false;
   if (out.accesses.empty() || (plan.rows && !out.inner)) return true;
   return out.accesses.back().step == AxisStep::Unit;
+}
+
+bool may_write_over(const Graph& body, size_t input, size_t output) {
+  if (iteration_space(body[body.inputs()[input]].type.shape) !=
+      iteration_space(body[body.outputs()[output]].type.shape))
+    return false;
+  const std::vector<StrideClass> dense(body.inputs().size(), StrideClass::Contiguous);
+  const RegionPlan plan = plan_region(body, dense);
+  const RegionOutput& written = plan.outputs[output];
+  if (written.inner && plan.at(written.instance).level + 1 < plan.sweeps) return false;
+  return std::all_of(plan.instances.begin(), plan.instances.end(), [&](const Instance& i) {
+    return i.input != static_cast<int>(input) || lie_alike(i.accesses, written.accesses);
+  });
 }
 
 RegionPlan plan_region(const Graph& body, const std::vector<StrideClass>& strides) {

@@ -111,6 +111,11 @@ struct RegionPlan {
 // or axes that are one, have gaps between them.
 bool can_store(const RegionPlan& plan, size_t output);
 
+// Says whether a region may write output `output` over its input `input`: each element of the input
+// must be read before the element of the output with its place is stored, and nowhere else. So the
+// last sweep may store it, and no other.
+bool may_write_over(const Graph& body, size_t input, size_t output);
+
 // `strides` has one entry per tensor input of the body, and may have one per output behind them.
 RegionPlan plan_region(const Graph& body, const std::vector<StrideClass>& strides);
 

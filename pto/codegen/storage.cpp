@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <utility>
 
 #include "pto/codegen/region_plan.hpp"
 #include "pto/ir/axis_map.hpp"
@@ -12,33 +11,6 @@
 
 namespace pto {
 namespace {
-
-// Says whether an input's elements lie in the order of the output's, one for each.
-bool lie_alike(const std::vector<AxisAccess>& read, const std::vector<AxisAccess>& written) {
-  int last = -1;
-  for (size_t axis = 0; axis < written.size(); ++axis) {
-    if (read[axis].dims.size() != written[axis].dims.size()) return false;
-    for (const int dim : read[axis].dims)
-      if (std::exchange(last, dim) > dim) return false;
-  }
-  return true;
-}
-
-// Says whether a region may write output `output` over its input `input`: each element of the input
-// must be read before the element of the output with its place is stored, and nowhere else. So the
-// last sweep may store it, and no other.
-bool may_write_over(const Graph& body, size_t input, size_t output) {
-  if (iteration_space(body[body.inputs()[input]].type.shape) !=
-      iteration_space(body[body.outputs()[output]].type.shape))
-    return false;
-  const std::vector<StrideClass> dense(body.inputs().size(), StrideClass::Contiguous);
-  const RegionPlan plan = plan_region(body, dense);
-  const RegionOutput& written = plan.outputs[output];
-  if (written.inner && plan.at(written.instance).level + 1 < plan.sweeps) return false;
-  return std::all_of(plan.instances.begin(), plan.instances.end(), [&](const Instance& i) {
-    return i.input != static_cast<int>(input) || lie_alike(i.accesses, written.accesses);
-  });
-}
 
 struct Read {
   int time;
