@@ -18,6 +18,7 @@ from pto.language.elementwise import exp, maximum, rsqrt, square, where
 from pto.language.fill import zeros
 from pto.language.generated import arange, eye
 from pto.language.jit import jit
+from pto.language.local import tensor
 from pto.language.matrix import matmul
 from pto.language.op import op
 from pto.language.reduce import sum
@@ -40,23 +41,37 @@ def _unit(v: Tensor) -> Tensor:
     return v * rsqrt(sum(square(v), -1, True) + EPS)
 
 
+def _blocks(low: Tensor, size: int, apart: int, below: int) -> Tensor:
+    """[n, size, size]: blocks that begin `apart` rows and columns from each other, the first one
+    `below` rows under the corner."""
+    rows = range(below, low.shape[0], apart)
+    made = tensor([len(rows), size, size], f32)
+    for i, row in enumerate(rows):
+        made[i] = low[row : row + size, row - below : row - below + size]
+    return made
+
+
 def _inverse(low: Tensor, n: int) -> Tensor:
     """(1 + low)^-1 of a matrix [n, n] with nothing on and above its diagonal; n is a power of 2.
 
-    (1 + low)^-1 = (1 - low) (1 + low^2) (1 + low^4) ... for few rows, else by halves:
-    [a, 0; c, b]^-1 = [a', 0; -b' c a', b'] of the inverses a' and b'.
+    (1 + low)^-1 = (1 - low) (1 + low^2) (1 + low^4) ... for few rows, then by halves:
+    [a, 0; c, b]^-1 = [a', 0; -b' c a', b'] of the inverses a' and b'. All blocks of a size are one
+    batch.
     """
-    if n > LEAF:
-        h, whole = n // 2, zeros([n, n])
-        a, b = _inverse(low[:h, :h], h), _inverse(low[h:, h:], h)
-        whole[:h, :h], whole[h:, h:] = a, b
-        whole[h:, :h] = -matmul(b, matmul(low[h:, :h], a))
-        return whole
-    found, power = cast(eye(n), f32) - low, low
-    for _ in range(2, n.bit_length()):
+    power = _blocks(low, LEAF, LEAF, 0)
+    found = cast(eye(LEAF), f32) - power
+    for _ in range(2, LEAF.bit_length()):
         power = matmul(power, power)
         found = found + matmul(found, power)
-    return found
+    h = LEAF
+    while h < n:
+        pairs = n // (2 * h)
+        halves, whole = found.reshape(pairs, 2, h, h), zeros([pairs, 2 * h, 2 * h])
+        a, b = halves[:, 0], halves[:, 1]
+        whole[:, :h, :h], whole[:, h:, h:] = a, b
+        whole[:, h:, :h] = -matmul(b, matmul(_blocks(low, h, 2 * h, h), a))
+        found, h = whole, 2 * h
+    return found[0]
 
 
 def _filled(rows: int, *parts: tuple[int, Tensor]) -> Tensor:
