@@ -4,6 +4,7 @@
 import pytest
 import torch
 
+import pto
 import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
 from pto import models
@@ -36,6 +37,25 @@ def test_paged_attention_is_sdpa_on_gathered_keys(queries, dtype, heads, page, d
     torch.manual_seed(queries)
     for d in (64, 80, 128):
         assert_agrees(formulas.paged_arguments(LENGTHS, queries, *heads, d, page, dtype))
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, I8], ids=str)
+def test_keys_and_values_are_read_in_their_pages(dtype, tmp_path, monkeypatch):
+    @pto.jit
+    def attended(q, keys, values, table, lengths, k_scale=None, v_scale=None):
+        return models.paged_attention(q, keys, values, table, lengths, k_scale, v_scale)
+
+    texts = {}
+    monkeypatch.setenv("PTO_CACHE_DIR", str(tmp_path))  # what is compiled is seen
+    pto.config.dump = texts.__setitem__
+    try:
+        arguments = formulas.paged_arguments([40, 3], 1, 4, 2, 64, 16, dtype)
+        assert torch.equal(attended(*arguments), models.paged_attention(*arguments))
+    finally:
+        pto.config.dump = None
+    gathers = texts["C++"].count("pto_gather(")
+    assert gathers == (2 if dtype is I8 else 0), "scales alone are copied"
+    assert texts["C++"].count("pto_find_pages(") == 2
 
 
 def test_long_sequences_none_and_no_keys():

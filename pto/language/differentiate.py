@@ -237,8 +237,10 @@ def _updated(d: Tensor, y: Tensor, _: Any, x: Tensor, part: Tensor, *at: Tensor)
 
 def _multiplied(d: Tensor, y: Tensor, _: Any, a: Tensor, b: Tensor) -> tuple:
     left, right = cast(a, y.dtype), cast(b, y.dtype)
-    by_a, by_b = matmul(d, right, b_trans=True), matmul(left, d, a_trans=True)
-    return cast(sum_to(by_a, a), a.dtype), cast(sum_to(by_b, b), b.dtype)
+    by_a = cast(sum_to(matmul(d, right, b_trans=True), a), a.dtype)
+    if not b.dtype.is_float:  # bytes
+        return by_a, None
+    return by_a, cast(sum_to(matmul(left, d, a_trans=True), b), b.dtype)
 
 
 def _none(*_: Any) -> tuple:

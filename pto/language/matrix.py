@@ -14,7 +14,7 @@ from typing import Any
 
 from pto.config import PRECISIONS
 from pto.errors import InvalidType, InvalidValue
-from pto.language.dtypes import DType, dtype, f32, i32
+from pto.language.dtypes import DType, bf16, dtype, f16, f32, i8, i32
 from pto.language.elementwise import maximum
 from pto.language.location import describe, fail
 from pto.language.operands import Kind
@@ -37,8 +37,10 @@ def matmul(
     bf16. `extend_params` says what follows before the result is rounded once to any `out_dtype`,
     but floats to no integer: relu(a @ b + bias_tensor) * scale, each on request; `scale` is a
     number, `scale_tensor` one for each column. Integers are summed and biased in i32, and scaled in
-    f32. `precision` is the error that products of f32 may have where that is faster, "highest",
-    "high" or "medium" as in pto.config.matmul_precision, which counts where there is none.
+    f32. b may be i8 where a is f32, f16 or bf16: then its elements count as numbers of that type,
+    and nobody copies them. `precision` is the error that products of f32 may have where that is
+    faster, "highest", "high" or "medium" as in pto.config.matmul_precision, which counts where
+    there is none.
 
     Formula: y[..., i, j] = sum(a[..., i, :] * b[..., :, j])
     Shapes: `[..., M, K]` and `[..., K, N]` give `[..., M, N]`; batches broadcast
@@ -51,7 +53,8 @@ def matmul(
         if not isinstance(value, bool):
             fail(f"matmul: a_trans or b_trans is {describe(value)}", "they say yes or no",
                  "pass True or False", InvalidType)  # fmt: skip
-    if a.dtype is not b.dtype:
+    widens = b.dtype is i8 and a.dtype in (f32, f16, bf16)
+    if a.dtype is not b.dtype and not widens:
         fail(
             f"matmul: the operands have different element types, {a.dtype} and {b.dtype}",
             "pto casts nothing silently",

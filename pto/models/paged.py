@@ -30,12 +30,13 @@ def no_keys(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return full(column, -math.inf), zeros(column), zeros(rows.shape)
 
 
-def more_keys(scores, v, most, total, out, v_scale=None) -> tuple[Tensor, Tensor, Tensor]:
-    """(most, total, out) with more keys: scores [heads, rows, keys], values v [keys, heads, d]."""
+def more_keys(scores, v, dtype, most, total, out, v_scale=None) -> tuple[Tensor, Tensor, Tensor]:
+    """(most, total, out) with more keys: scores [heads, rows, keys], values v [keys, heads, d];
+    weights are rounded to dtype, that of queries."""
     top = maximum(most, amax(scores, -1, True))
     base = where(top == -math.inf, 0.0, top)  # of rows that see no key yet
     p, old = exp(scores - base), exp(most - base)
-    weights = cast(p if v_scale is None else p * v_scale, v.dtype)
+    weights = cast(p if v_scale is None else p * v_scale, dtype)
     added = matmul(weights, v.transpose(0, 1), f32)
     return top, total * old + sum(p, -1, True), out * old + added
 
@@ -53,7 +54,7 @@ def rows_of(cache: Tensor, pages: Tensor, size: Any) -> Tensor:
 
 def scores_of(rows: Tensor, k: Tensor, scale: Any, k_scale: Tensor | None = None) -> Tensor:
     """[heads, rows, keys] of queries [heads, rows, d] and keys [keys, heads, d], f32."""
-    found = matmul(rows, cast(k, rows.dtype).transpose(0, 1), f32, b_trans=True) * scale
+    found = matmul(rows, k.transpose(0, 1), f32, b_trans=True) * scale
     return found if k_scale is None else found * k_scale
 
 
@@ -75,14 +76,14 @@ def paged(q, keys, values, table, lengths, scale, scales):
             k, v = (rows_of(one, these, size) for one in (keys, values))
             by_k, by_v = (rows_of(one, these, size) for one in scales) if scales else (None, None)
             scores = scores_of(rows, k, scale, by_k)
-            most, total, out = more_keys(scores, cast(v, q.dtype), most, total, out, by_v)
+            most, total, out = more_keys(scores, v, q.dtype, most, total, out, by_v)
         for j in loop(first, n):  # and those that only the last ones see
             at, by, place = (s - n + j) * group, table[i, j // page], j % page
             k, v = (one[by, place : place + 1] for one in (keys, values))
             by_k, by_v = (one[by, place] for one in scales) if scales else (None, None)
             scores = scores_of(rows[:, at:], k, scale, by_k)
             most[:, at:], total[:, at:], out[:, at:] = more_keys(
-                scores, cast(v, q.dtype), most[:, at:], total[:, at:], out[:, at:], by_v
+                scores, v, q.dtype, most[:, at:], total[:, at:], out[:, at:], by_v
             )
         found = cast(outputs(total, out), q.dtype)
         made[i] = found.reshape(of_keys, s, group, d).transpose(0, 1)

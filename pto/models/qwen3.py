@@ -80,7 +80,7 @@ def causal(q, keys, values, table, lengths, scale):
             if begin + size > first:
                 place = begin + arange(k.shape[0])
                 scores = where(place[None, :] < sees[:, None], scores, -math.inf)
-            most, total, out = more_keys(scores, v, most, total, out)
+            most, total, out = more_keys(scores, v, q.dtype, most, total, out)
         made[t, :tokens] = _by_tokens(cast(outputs(total, out), q.dtype), mine.shape[0])
         sums[t, :tokens] = _by_tokens((most + log(total))[:, :, 0], mine.shape[0])
     made, sums = (x.reshape(b, blocks * width, *x.shape[2:])[:, :s] for x in (made, sums))

@@ -11,6 +11,13 @@
 namespace pto {
 namespace {
 
+// Bytes on the right count as numbers of the left, which hold them exactly.
+void require_factors(const Node& node, const Type& a, const Type& b) {
+  const bool widens = is_float(a.dtype) && bytes(a.dtype) <= 4 && b.dtype == DType::I8;
+  if (!widens) require_same_dtype(node.op, a, b);
+  require_dtype(node.op, a.dtype);
+}
+
 // A result may be wider than the operands: i8 gives i32, bf16 gives f32.
 bool gives(DType from, DType to) {
   return from == to || (is_float(from) == is_float(to) && to != DType::Bool &&
@@ -19,8 +26,7 @@ bool gives(DType from, DType to) {
 
 Type infer_matmul(const Node& node, const Operands& operands) {
   const Type &a = type(operands, 0), &b = type(operands, 1);
-  require_same_dtype(node.op, a, b);
-  require_dtype(node.op, a.dtype);
+  require_factors(node, a, b);
   const size_t m = a.shape.size(), n = b.shape.size();
   if (m < 2 || n < 2 || !may_equal(a.shape[m - 1], b.shape[n - 2]))
     fail({"matmul: left has shape " + text(a.shape) + " but right has shape " + text(b.shape),
@@ -80,6 +86,7 @@ std::vector<Bounded> evaluate_matmul(Evaluation& in, const Node& node) {
   in.budget().give_back_to(before);
   Bounded out = in.empty(node.type.dtype, shape);
   const double rounding = rounding_of(node.attributes.name);
+  const bool widens = is_float(a.array.dtype) && !is_float(b.array.dtype);
   const auto n = static_cast<size_t>(shape[rank - 1]), m = static_cast<size_t>(shape[rank - 2]);
   const auto depth = static_cast<size_t>(k);
   for (size_t i = 0; i < out.array.size(); ++i) {
@@ -88,7 +95,9 @@ std::vector<Bounded> evaluate_matmul(Evaluation& in, const Node& node) {
     std::vector<double> off;
     for (size_t j = 0; j < depth; ++j) {
       const size_t p = row * depth + j, q = batch * depth * n + j * n + column;
-      const ElementNumber u = a.array.at(p), v = b.array.at(q);
+      const ElementNumber u = a.array.at(p);
+      ElementNumber v = b.array.at(q);
+      if (widens) v.real = static_cast<double>(v.integer);
       x.push_back({u.real * v.real, static_cast<int64_t>(static_cast<uint64_t>(u.integer) *
                                                          static_cast<uint64_t>(v.integer))});
       if (in.with_bounds())

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul apart: products of a few rows by a b of floats or bf16 whose short rows, or columns, lie
-// apart, as keys and values of one head do in a cache. Their time is that of reading b, and a CPU
-// sees no pattern in it: so each tile asks for what a later one reads, and for what the product
-// after this one reads, some lines between its multiply-adds.
+// Matmul apart: products of a few rows by a b of floats, bf16 or bytes whose short rows, or
+// columns, lie apart, as keys and values of one head do in a cache. Their time is that of reading
+// b, and a CPU sees no pattern in it: so each tile asks for what a later one reads, and for what
+// the product after this one reads, some lines between its multiply-adds.
 //
 //     const bool is_done = Apart<FloatDot, float>(job).run();   // false: not for these sizes
 //
 // Rows of b pass beside sums in registers: all of them where the second cache has them already,
-// else a few at a time. Columns of b are multiplied by boxes (matmul_boxes.hpp).
+// else a few at a time. Columns of b are multiplied by boxes (matmul_boxes.hpp). Bytes become
+// floats, or bf16 for pairs, in the first cache, some rows or columns at a time.
 //
 // Law: that of the job; the same bits as the loops over panels.
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/matmul_boxes.hpp"
+#include "pto/isa/cpu/matmul_near_bytes.hpp"
 #include "pto/isa/cpu/matmul_place.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-constexpr int kApartUnits = 256;  // of a column of b, or rows of b that pass at once
+constexpr int kApartUnits = 256;     // of a column of b, or rows of b that pass at once
+constexpr int kApartNear = 8 << 10;  // units of rows of b
 
 // Rows of a, and their boxes.
 struct ApartPanels {
   int32_t left[PTO_MATMUL_FEW_ROWS * kApartUnits];
   int32_t boxes[PTO_MATMUL_FEW_ROWS / kBox * kApartUnits * kLane];
-  int32_t few[kLane * kApartUnits];  // columns of b, where a tile has more
+  int32_t few[kLane * kApartUnits];  // columns of b, where a tile has more, or of bytes
+  int32_t near[kApartNear];          // rows of b of bytes
 };
 
-// T: the type of b's elements, float or bf16.
+// T: the type of b's elements, float, bf16 or int8_t.
 template <class Dot, class T>
 class Apart {
  public:
@@ -48,12 +52,14 @@ class Apart {
 
  private:
   static constexpr int kFewRows = PTO_MATMUL_FEW_ROWS;
-  static constexpr int kPerUnit = Dot::kPerUnit, kBytes = sizeof(T);
+  static constexpr bool kIsByte = kSame<T, int8_t>;
+  using Near = typename Choose<!kIsByte, T, typename NumberOf<Dot>::type>::type;  // multiplied
+  static constexpr int kPerUnit = Dot::kPerUnit, kBytes = sizeof(T), kNear = sizeof(Near);
   static constexpr int kLongest = kApartUnits * kPerUnit;  // elements of a row or column of b
   static constexpr int kAhead = 16;  // rows or columns of b that are asked for early
   static constexpr int kPassing =
       kVectorBytes == 64 ? 32 : 16;  // units of rows of b that pass at once where they are far
-  static constexpr int64_t kNearBytes = 64 << 10;
+  static constexpr int64_t kNearBytes = 32 << 10;  // the first cache has 8 ways of 4 KB, or more
   static constexpr int kWideRows = kVectorBytes == 64 ? 4 : 3;  // with four vectors of sums each
   static constexpr int kTileRows = kRows < 8 ? kRows : 8;       // of a
   static constexpr int kBoxRows = kVectorBytes == 64 ? 16 : 8;
@@ -139,7 +145,7 @@ class Apart {
     if (!are_apart(job_.b.row_stride, job_.cols) && !is_apart) return false;
     if (job_.cols % kLane != 0 || per_page_ % kPerUnit != 0) return false;
     const int units = quotient_up(job_.depth, kPerUnit);
-    const int step = smaller(job_.is_asked ? kApartUnits : kPassing, near_units());
+    const int step = smaller(job_.is_asked && !kIsByte ? kApartUnits : kPassing, near_units());
     const int64_t tiles = int64_t{slivers()} * strips();
     Requests asked = requests(job_.b.row_stride, job_.cols, job_.depth, units / kGroup * tiles);
     for (int unit = 0; unit < units; unit += step) {
@@ -149,9 +155,10 @@ class Apart {
     finish(asked);
     return true;
   }
-  // Units of rows that lie in so few pages of memory that a CPU finds their addresses fast.
+  // Units of rows whose strips the first cache keeps beside each other, however far they lie apart.
   int near_units() const {
-    const int64_t near = kNearBytes / (job_.b.row_stride * kBytes * kPerUnit);
+    int64_t near = kNearBytes / (job_.b.row_stride * kBytes * kPerUnit);
+    if (kIsByte && near > kApartNear / job_.cols) near = kApartNear / job_.cols;
     return near >= kApartUnits ? kApartUnits : near < kGroup ? kGroup : int(near) / kGroup * kGroup;
   }
   int slivers() const { return quotient_up(job_.rows, kTileRows); }
@@ -161,12 +168,31 @@ class Apart {
   int strips() const { return job_.cols / kLane / wide() + job_.cols / kLane % wide(); }
   // Adds the products of some rows of b to all sums.
   void pass(Part part, Requests& asked) const {
+    if constexpr (kIsByte) widen_rows(part);
     if (wide() == 4)
       strips<4>(part, asked);
     else
       strips<2>(part, asked);
     strips<1>(part, asked);
   }
+  // Widens the rows of a part, and a row of zeros where the last unit lacks one.
+  void widen_rows(const Part& part) const {
+    Near* to = reinterpret_cast<Near*>(panels().near);
+    for (int k = part.k; k < part.k + part.units * kPerUnit; ++k, to += job_.cols)
+      if (k < job_.depth)
+        widen_bytes(reinterpret_cast<const T*>(stretch(job_.b.row_stride * kBytes, k).at), to,
+                    job_.cols);
+      else
+        __builtin_memset(to, 0, size_t(job_.cols) * kNear);
+  }
+  // Rows of b as they are multiplied, from row k of a part on.
+  Stretch rows_of(const Part& part, int k) const {
+    if constexpr (kIsByte)
+      return {reinterpret_cast<const char*>(panels().near) + (k - part.k) * near_row(), 1 << 30};
+    else
+      return stretch(near_row(), k);
+  }
+  int64_t near_row() const { return (kIsByte ? job_.cols : job_.b.row_stride) * kNear; }
   template <int Wide>
   void strips(Part& part, Requests& asked) const {
     for (; job_.cols - part.col >= Wide * kLane; part.col += Wide * kLane)
@@ -184,14 +210,14 @@ class Apart {
     if constexpr (Wide == 1 || Wide == wide(Rows) || (Rows == kWideRows && Wide == 2)) {
       using M = Micro<Dot, Rows, Wide>;
       char* const to = to_.vector(row, part.col);
-      const int64_t to_row = to_.rows.stride * 4, b_row = job_.b.row_stride * kBytes;
+      const int64_t to_row = to_.rows.stride * 4, b_row = near_row();
       typename M::Sum sum[Rows * Wide];
       begin<Wide>(typename M::All(), sum, part.k > 0 || adds() ? to : nullptr, to_row);
       typename M::Placed rows(part.left.at + row * part.left.row, part.left.row);
-      const bool is_odd = kPerUnit > 1 && part.k + part.units * kPerUnit > job_.depth;
+      const bool is_odd = kPerUnit > 1 && !kIsByte && part.k + part.units * kPerUnit > job_.depth;
       for (int k = part.k, left = part.units - is_odd; left > 0;) {
-        const Stretch here = stretch(b_row, k);
-        const char* b = here.at + part.col * kBytes;
+        const Stretch here = rows_of(part, k);
+        const char* b = here.at + part.col * kNear;
         int units = smaller(left, here.count / kPerUnit);
         k += units * kPerUnit, left -= units;
         for (; units >= kGroup; units -= kGroup) {
@@ -203,7 +229,7 @@ class Apart {
         for (; units > 0; --units, b += kPerUnit * b_row)
           step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
       }
-      if constexpr (kPerUnit > 1) {
+      if constexpr (kPerUnit > 1 && !kIsByte) {
         if (is_odd) {
           const char* const b = stretch(b_row, job_.depth - 1).at + part.col * kBytes;
           constexpr size_t kRow = size_t(Wide) * kLane * kBytes;
@@ -228,7 +254,7 @@ class Apart {
   template <class M, int J, int Wide>
   static PTO_INLINE Units unit_of(const char* b, int64_t b_row) {
     if constexpr (!is_woven(Wide)) {
-      return M::template unit_of<T>(b, b_row, J);
+      return M::template unit_of<Near>(b, b_row, J);
     } else {
       using Row = Vec<uint16_t, 2 * kLane>;
       Row even, odd;
@@ -303,9 +329,9 @@ class Apart {
   }
   template <int Groups>
   void tiles(int row, int rows, int units, Requests& asked) const {
-    using Tile = BoxTile<Dot, T, Groups>;
+    using Tile = BoxTile<Dot, Near, Groups>;
     const int64_t b_col = job_.b.col_stride * kBytes, to_row = to_.rows.stride * 4;
-    const int64_t few_col = int64_t{job_.depth} * kBytes;
+    const int64_t few_col = int64_t{job_.depth} * kNear;
     if (job_.cols < kLane) {
       int32_t sums[kBoxRows * kLane];
       Tile::run(copied(0, job_.cols), few_col, panels().boxes, rows, units,
@@ -316,19 +342,23 @@ class Apart {
     for (int col = 0; col < job_.cols; col += kLane) {
       const int first = smaller(col, job_.cols - kLane);  // the last ones may be computed twice
       const Stretch here = stretch(b_col, first);
-      const bool is_even = here.count >= kLane;
+      const bool is_even = !kIsByte && here.count >= kLane;
       Tile::run(is_even ? here.at : copied(first, kLane), is_even ? b_col : few_col, panels().boxes,
                 rows, units, to_.vector(row, first), to_row, asked);
     }
   }
-  // Copies some columns of b.
+  // Copies some columns of b, as they are multiplied.
   const char* copied(int first, int count) const {
-    const int64_t bytes = int64_t{job_.depth} * kBytes;
-    char* const few = reinterpret_cast<char*>(panels().few);
-    for (int i = 0; i < count; ++i)
-      __builtin_memcpy(few + i * bytes, stretch(job_.b.col_stride * kBytes, first + i).at,
-                       size_t(bytes));
-    return few;
+    Near* const few = reinterpret_cast<Near*>(panels().few);
+    for (int i = 0; i < count; ++i) {
+      const char* const from = stretch(job_.b.col_stride * kBytes, first + i).at;
+      Near* const to = few + int64_t{i} * job_.depth;
+      if constexpr (kIsByte)
+        widen_bytes(reinterpret_cast<const T*>(from), to, job_.depth);
+      else
+        __builtin_memcpy(to, from, size_t(job_.depth) * kBytes);
+    }
+    return reinterpret_cast<const char*>(few);
   }
 
   // Memory that no product has at the same time: a library has room for few variables of threads.
@@ -344,11 +374,12 @@ class Apart {
   int per_page_ = 1 << 30;           // rows, or columns, of b
 };
 
-// Multiplies where b is of floats or bf16 and the sizes are for it; false: nothing was written.
+// Multiplies where a is of floats and the sizes are for it; false: nothing was written.
 template <class Dot>
 bool run_apart(const pto_matmul_job& job) {
   if (job.rows > PTO_MATMUL_FEW_ROWS || job.b_patches) return false;
   if (job.b.type == PTO_MATMUL_BF16) return Apart<Dot, bfloat16_t>(job).run();
+  if (job.b.type == PTO_MATMUL_I8) return Apart<Dot, int8_t>(job).run();
   if constexpr (Dot::kPerUnit == 1)
     return job.b.type == PTO_MATMUL_F32 && Apart<Dot, float>(job).run();
   return false;

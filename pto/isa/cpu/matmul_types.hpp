@@ -54,13 +54,13 @@ template <class Pairs>
 void run_pairs(const pto_matmul_job& job) {
   using Dot = Bf16Dot<Pairs>;
   const Pack left = pack_left_bytes<Dot, int16_t, int16_t>;
+  if (job.a.type != PTO_MATMUL_F32 && run_apart<Dot>(job)) return;
   if (job.b.type == PTO_MATMUL_I8)
     return run_coded<Dot, ByteCode>(job, left, pack_right_coded_pairs);
   if (job.b.type == PTO_MATMUL_I4X2)  // whose rows are left to floats: engine.cpp
     return run_coded<Dot, NibbleCode>(job, left, pack_right_coded_pairs);
   if (job.a.type == PTO_MATMUL_F32)
     return Product<Dot>(job, pack_left_rounded, pack_right_rounded).run();
-  if (run_apart<Dot>(job)) return;
   if (PackedStream<Dot, uint16_t>(job, left).run()) return;
   Product<Dot>(job, left, pack_right_bytes<Dot, int16_t>).run();
 }
@@ -91,7 +91,9 @@ inline bool run_few_by_bytes(const pto_matmul_job& job, bool quads) {
 
 // Multiplies a few rows by a b in pages; false: nothing was written.
 inline bool run_pages(const pto_matmul_job& job) {
-  return job.b.type == job.a.type && run_apart<FloatDot>(job);
+  const bool has_floats = job.a.type == PTO_MATMUL_F32 || job.a.type == PTO_MATMUL_BF16;
+  const bool is_read = job.b.type == job.a.type || job.b.type == PTO_MATMUL_I8;
+  return has_floats && is_read && run_apart<FloatDot>(job);
 }
 
 // `quads`: the CPU multiplies quads of bytes.
@@ -120,7 +122,8 @@ inline void run(const pto_matmul_job& job, bool quads) {
       if (run_tiny<DoubleDot, double>(job)) return;
       return run_whole<DoubleDot>(job);
     default:
-      if (job.b.type == PTO_MATMUL_I8) return run_coded<ByteCode>(job);
+      if (job.b.type == PTO_MATMUL_I8)
+        return run_apart<FloatDot>(job) ? void() : run_coded<ByteCode>(job);
       if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job);
       if (job.b.type == PTO_MATMUL_F32 && run_tiny<FloatDot, float>(job)) return;
       if (run_apart<FloatDot>(job)) return;

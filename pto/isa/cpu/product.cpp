@@ -162,9 +162,11 @@ class Batches {
     return by_pieces<Sum>(job, c, part, sums);
   }
 
-  // Rows of the result that lie dense stream by: a column becomes a row, and b is read as a.
+  // Rows of the result that lie dense stream by: a column becomes a row, and b is read as a, where
+  // they are of one type.
   static int32_t multiply_turned(const pto_matmul_job& job) {
-    if (job.c.row_stride == 1 && (job.c.col_stride != 1 || job.cols == 1)) {
+    if (job.a.type == job.b.type && job.c.row_stride == 1 &&
+        (job.c.col_stride != 1 || job.cols == 1)) {
       pto_matmul_job other = turned(job);
       if (other.b_pages) pto_copy_pages(other.b_pages);
       other.b_pages = nullptr;

@@ -240,10 +240,10 @@ struct Paged {
   bool has_columns, is_short;  // keys; numbers of 32 bits
 };
 
-// Compares a product whose b lies in pages with that of b in one piece, bit by bit.
-void check_pages(int rows, const Paged& x, int type, int engine) {
+// Compares a product whose b lies in pages with that of b in one piece, bit by bit. `type`: of b.
+void check_pages(int rows, const Paged& x, int a_type, int type, int engine) {
   const int pages = (x.count + x.per_page - 1) / x.per_page, row = 2 * x.length;
-  const int item = type == PTO_MATMUL_BF16 ? 2 : 4;
+  const int item = type == PTO_MATMUL_I8 ? 1 : type == PTO_MATMUL_BF16 ? 2 : 4;
   const size_t page = size_t(x.per_page * row * item);
   const auto floats = [&](unsigned seed) {
     return AtTheEdge(pages, int(page / 4), int64_t(page / 4), seed);
@@ -262,7 +262,7 @@ void check_pages(int rows, const Paged& x, int type, int engine) {
   job.engine = engine;
   job.rows = rows, job.depth = depth, job.cols = cols;
   job.a = matrix(a), job.b = matrix(whole), job.c = matrix(want);
-  job.a.type = job.b.type = type;
+  job.a.type = a_type, job.b.type = type;
   job.b.row_stride = row;
   if (x.has_columns) std::swap(job.b.row_stride, job.b.col_stride);
   const auto at_head = [&](const AtTheEdge& b) {
@@ -277,12 +277,16 @@ void check_pages(int rows, const Paged& x, int type, int engine) {
   ASSERT_EQ(pto_matmul(&job), 0);
   ASSERT_EQ(std::memcmp(want.data(), got.data(), size_t(rows * cols) * 4), 0)
       << rows << " rows, " << x.count << " of " << x.length << " in pages of " << x.per_page
-      << ", columns " << x.has_columns << ", type " << type << ", engine " << engine;
+      << ", columns " << x.has_columns << ", types " << a_type << " and " << type << ", engine "
+      << engine;
 }
 
 TEST(MatmulRows, ReadPagesAsTheyReadOnePiece) {
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_BF16; ++engine)
-    for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16})
+    for (const auto& [a_type, type] : {std::pair{PTO_MATMUL_F32, PTO_MATMUL_F32},
+                                       {PTO_MATMUL_BF16, PTO_MATMUL_BF16},
+                                       {PTO_MATMUL_F32, PTO_MATMUL_I8},
+                                       {PTO_MATMUL_BF16, PTO_MATMUL_I8}})
       for (const int rows : {1, 4, 9, 16, 17})
         for (const int length : {16, 40, 128})
           for (const Paged& x : {Paged{16, 64, length, true, false},
@@ -293,7 +297,49 @@ TEST(MatmulRows, ReadPagesAsTheyReadOnePiece) {
                                  {16, 61, length, false, false},
                                  {128, 101, length, false, false},
                                  {3, 40, length, false, false}})
-            ASSERT_NO_FATAL_FAILURE(check_pages(rows, x, type, engine));
+            ASSERT_NO_FATAL_FAILURE(check_pages(rows, x, a_type, type, engine));
+}
+
+// A few rows by bytes of one of two heads, as by the numbers that they are.
+void check_bytes(int rows, int length, int count, bool has_columns, int type, int engine) {
+  const int row = 2 * length, item = type == PTO_MATMUL_BF16 ? 2 : 4;
+  const int depth = has_columns ? length : count, cols = has_columns ? count : length;
+  std::vector<int8_t> bytes(size_t(row * count));
+  std::vector<float> floats;
+  std::vector<uint16_t> halves;  // the upper ones of floats: bf16
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = int8_t(i * 89 % 256 - 128);
+    floats.push_back(float(bytes[i]));
+    uint16_t half[2];
+    std::memcpy(half, &floats.back(), sizeof half);
+    halves.push_back(half[1]);
+  }
+  const AtTheEdge a(rows, depth, depth, 4), want(rows, cols, cols, 5), got(rows, cols, cols, 6);
+  void* const numbers = item == 2 ? static_cast<void*>(halves.data()) : floats.data();
+  for (const bool has_bytes : {false, true}) {
+    pto_matmul_job job = {};
+    job.engine = engine;
+    job.rows = rows, job.depth = depth, job.cols = cols;
+    job.a = matrix(a), job.c = matrix(has_bytes ? got : want);
+    job.a.type = type;
+    job.b = has_bytes ? pto_matmul_plain(bytes.data() + length, PTO_MATMUL_I8, row, 1)
+                      : pto_matmul_plain(static_cast<char*>(numbers) + length * item, type, row, 1);
+    if (has_columns) std::swap(job.b.row_stride, job.b.col_stride);
+    if (pto_matmul(&job) != 0) return;
+  }
+  ASSERT_EQ(std::memcmp(want.data(), got.data(), size_t(rows * cols) * 4), 0)
+      << rows << " rows, " << count << " of " << length << ", columns " << has_columns << ", type "
+      << type << ", engine " << engine;
+}
+
+TEST(MatmulRows, AFewReadBytesThatLieApartAsTheirNumbers) {
+  for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AVX512_BF16; ++engine)
+    for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16})
+      for (const int rows : {1, 3, 4, 9, 16, 17})
+        for (const int length : {16, 40, 80, 128, 256})
+          for (const int count : {1, 4, 37, 130})
+            for (const bool has_columns : {false, true})
+              ASSERT_NO_FATAL_FAILURE(check_bytes(rows, length, count, has_columns, type, engine));
 }
 
 // Each of several products asks for its share of what comes next, also within a run.
