@@ -12,6 +12,7 @@ from typing import Any
 # The limits of abi/limits.h.
 MAX_RANK: int
 MAX_TENSORS: int
+MAX_ARGUMENTS: int
 MAX_OUTPUTS: int
 
 class Dim:

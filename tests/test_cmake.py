@@ -126,6 +126,23 @@ def test_pkg_config_and_the_flags_for_c_build_a_program(tmp_path):
         assert "-lpto" in flags and "-I" in flags
 
 
+def test_headers_of_kernels_warn_of_nothing(tmp_path):
+    (tmp_path / "k.cpp").write_text("""#include <pto/pto-inst.hpp>
+using namespace pto;
+__global__ __aicore__ void Most(__gm__ float* y, __gm__ const float* x) {
+  Tile<TileType::Vec, float, 8, 64> a;
+  Tile<TileType::Vec, float, 8, 8, BLayout::RowMajor, 8, 1> top;
+  TLOAD(a, GlobalTensor(x));
+  TROWMAX(top, a);
+  TSTORE(GlobalTensor(y), top);
+}
+void most(float* y, const float* x) { EXEC_KERNEL_CMD(Most, 1, y, x); }
+""")
+    flags = [*config("--cxxflags").split(), "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+    code, out = run("g++", "-fsyntax-only", *flags, "k.cpp", cwd=tmp_path)
+    assert code == 0, out
+
+
 def test_the_version_is_said(tmp_path):
     code, text = run(sys.executable, "-m", "pto", "--version", cwd=ROOT)
     assert (code, text.strip()) == (0, pto.__version__) == (0, config("--version"))

@@ -43,6 +43,13 @@ def by_parts(x: FIXED, out):
 
 
 @pto.jit
+def by_bounds(x: FIXED, out):
+    n = out.shape[1]
+    for i in pto.loop(x.shape[0]):
+        out[i, :n] = x[i, :n] * 2
+
+
+@pto.jit
 def in_python(x: FIXED, out):
     i = 0
     while i < x.shape[0]:
@@ -50,7 +57,7 @@ def in_python(x: FIXED, out):
         i = i + 1
 
 
-@pytest.mark.parametrize("function", [doubled, unrolled, nested, by_parts, in_python])
+@pytest.mark.parametrize("function", [doubled, unrolled, nested, by_parts, by_bounds, in_python])
 def test_a_loop_over_a_fixed_size_of_0_writes_nothing(function):
     for x in (NONE, THREE, np.zeros((3, 0), np.float32)):
         out = np.full((4, x.shape[1]), 7, np.float32)

@@ -354,3 +354,18 @@ def test_whole_numbers_carry_no_gradient():
     found = torch.autograd.grad(counted(x).sum(), x)[0]
     best = x.argmax(1)
     torch.testing.assert_close(found, (best * best.max())[:, None].expand(4, 3).to(F64))
+
+
+@pytest.mark.parametrize("count", [8, 12, 24])
+def test_a_function_of_many_tensors_has_a_gradient(count):
+    """Of 24 the second one would take 49 tensors, more than a call has: that one is refused."""
+    names = ", ".join(f"x{i}" for i in range(count))
+    cubes = " + ".join(f"x{i} ** 3" for i in range(count))
+    found = {}
+    exec(f"def cubes({names}): return {cubes}", found)
+    xs = [torch.full((2,), i + 1.0, dtype=F64, requires_grad=True) for i in range(count)]
+    first = torch.autograd.grad(pto.jit(found["cubes"])(*xs).sum(), xs, create_graph=True)
+    torch.testing.assert_close(torch.stack(first), 3 * torch.stack(xs) ** 2)
+    if count < 24:
+        second = torch.autograd.grad(sum(one.sum() for one in first), xs)
+        torch.testing.assert_close(torch.stack(second), 6 * torch.stack(xs))

@@ -82,6 +82,28 @@ def test_an_output_has_a_place_for_each_element(name, of):
     assert not memory.any()
 
 
+@pytest.mark.parametrize("name", ["twice", "repeated", "read-only"])
+def test_a_refused_call_writes_none_of_its_arrays(name):
+    @pto.jit
+    def three(x, y, z):
+        x[:] = y + 1
+        y[:] = z + 2
+        z[:] = z * 2
+
+    memory = np.arange(20, dtype=F32)
+    y, z = memory[:4], memory[8:12]
+    if name == "twice":
+        z = memory[2:6]
+    elif name == "repeated":
+        z = np.lib.stride_tricks.as_strided(z, (4,), (0,))
+    else:
+        z.flags.writeable = False
+    x, before = np.zeros(4, F32), memory.copy()
+    with pytest.raises(ValueError, match="share memory|is read-only"):
+        three(x, y, z)
+    assert not x.any() and np.array_equal(memory, before)
+
+
 def test_a_short_write_fills_the_beginning_of_its_part():
     """Parts and values of random sizes, known or not, against NumPy; nothing stretches."""
 

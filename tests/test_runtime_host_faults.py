@@ -79,15 +79,14 @@ def test_an_orchestration_that_raises_raises_that(two, kernels):
     good_run(two, kernels)
 
 
-@pytest.mark.parametrize("what", ["a task", "the orchestration"])
+@pytest.mark.parametrize("what", ["a task", "a wait", "the orchestration"])
 def test_a_deadline_ends_what_never_returns(two, kernels, what):
     def orch(ctx, args):
-        if what == "a task":
-            ctx.submit(3, "hangs", [Inout(np.zeros(1, np.float32))])
-        while what == "the orchestration":
-            time.sleep(0.01)
+        task = ctx.submit(3, "hangs", [Inout(np.zeros(1, np.float32))])
+        while what != "a task":
+            ctx.wait(task) if what == "a wait" else time.sleep(0.01)
 
-    with pytest.raises(RuntimeError, match="deadline of 0.1 s has passed"):
+    with pytest.raises(TaskFailure, match="deadline of 0.1 s has passed"):
         run(two, orch, kernels, deadline=0.1)
     good_run(two, kernels)
 

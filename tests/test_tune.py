@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pto.tune(): it keeps what is faster and has the same bits, for later calls and processes."""
 
+import errno
 import json
 import os
 import subprocess
@@ -155,6 +156,15 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_search(own_cache, t
         assert raised.value.why and "path=" in raised.value.fix
         assert "test_tune.py" in raised.value.location
     assert not own_cache.parent.exists()  # no kernel was compiled
+
+
+def test_a_disk_that_is_full_after_the_search_is_told(own_cache, monkeypatch):
+    def full(path, pieces):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tuned, "write_whole", full)
+    with pytest.raises(pto.Error, match="cannot be written to .*tuned.json\n.*No space left"):
+        pto.tune(pto.jit(softmax_of), X, budget_s=0.1)
 
 
 def test_other_cpus_and_programs_have_other_entries(own_cache, monkeypatch):

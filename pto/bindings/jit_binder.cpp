@@ -14,7 +14,6 @@
 #include "pto/bindings/interruption.hpp"
 #include "pto/bindings/module.hpp"
 #include "pto/bindings/python_lock.hpp"
-#include "pto/bindings/results.hpp"
 #include "pto/bindings/weight_owners.hpp"
 #include "pto/launch/package.hpp"
 
@@ -356,14 +355,16 @@ Ref JitBinder::read_targets(ArgumentReader* targets, size_t count, PyObject* for
   return all;
 }
 
-Py_ssize_t JitBinder::written_in_place(const ProgramSpec& spec, size_t output,
-                                       const ArgumentReader& reader, const Bound& bound) const {
-  const int written = spec.outputs[output].writes;
-  if (written < 0 || bound.out != nullptr) return -1;
-  if (!reader.may_write(static_cast<size_t>(written)) ||
-      !may_write_in_place(spec, output, reader.tensors()))
-    return -1;
-  return parameter_of(written, bound);
+ResultTarget JitBinder::target_of(const ProgramSpec& spec, size_t output,
+                                  const ArgumentReader& reader, const Bound& bound) const {
+  if (spec.outputs[output].writes < 0) return {};
+  const auto written = static_cast<size_t>(spec.outputs[output].writes);
+  const Py_ssize_t place = parameter_of(spec.outputs[output].writes, bound);
+  const pto_tensor_ref& tensor = reader.tensors()[written];
+  const bool is_there =
+      reader.may_write(written) && may_write_in_place(spec, output, reader.tensors());
+  return {is_there ? &tensor : nullptr, bound.slots[place], parameters_.name(place),
+          is_there && !is_contiguous(tensor.rank, tensor.sizes, tensor.strides)};
 }
 
 Py_ssize_t JitBinder::parameter_of(int tensor, const Bound& bound) const {
@@ -414,15 +415,13 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
     ResultTarget target{};
     if (bound.out != nullptr)
       target = {&targets->tensors()[place], PyTuple_GET_ITEM(named.get(), i), out_label()};
-    else if (const auto at = written_in_place(program.spec(), place, reader, bound); at >= 0) {
-      const pto_tensor_ref& written = reader.tensors()[static_cast<size_t>(outputs[place].writes)];
-      const bool has_gaps = !is_contiguous(written.rank, written.sizes, written.strides);
-      target = {&written, bound.slots[at], parameters_.name(at), has_gaps};
-      if (has_gaps) call.lay_over_input(place);
-    }
+    else
+      target = target_of(program.spec(), place, reader, bound);
+    if (target.as_it_lies) call.lay_over_input(place);
     pointers[i] = results.add(outputs[place].dtype, call.output_sizes(i), target);
     if (pointers[i] == nullptr) results.fail();
   }
+  results.check_targets();
   PackedConstants constants = constants_of(program.spec(), reader, bound);
   execute(&call, reader, {pointers, outputs.size()}, &constants);
   results.finish();

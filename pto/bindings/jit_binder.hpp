@@ -23,6 +23,7 @@
 
 #include "pto/bindings/callable.hpp"
 #include "pto/bindings/captures.hpp"
+#include "pto/bindings/results.hpp"
 #include "pto/launch/call.hpp"
 #include "pto/launch/executor.hpp"
 #include "pto/launch/kernel_table.hpp"
@@ -120,10 +121,10 @@ class JitBinder final : public Binder {
                                          Staging* staging,
                                          std::array<pto_tensor_ref, PTO_MAX_TENSORS>* copies) const;
   Py_ssize_t parameter_of(int tensor, const Bound& bound) const;
-  // Returns the place of the parameter that is the tensor's; -1 where an output that becomes its
-  // elements cannot be computed there.
-  Py_ssize_t written_in_place(const ProgramSpec& spec, size_t output, const ArgumentReader& reader,
-                              const Bound& bound) const;
+  // Returns the array that an output becomes the elements of; without a tensor where it cannot be
+  // computed there.
+  ResultTarget target_of(const ProgramSpec& spec, size_t output, const ArgumentReader& reader,
+                         const Bound& bound) const;
   Ref read_targets(ArgumentReader* targets, size_t count, PyObject* form,
                    const ArgumentReader& reader, PyObject* out) const;
   PackedConstants constants_of(const ProgramSpec& spec, const ArgumentReader& reader,

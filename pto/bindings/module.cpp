@@ -21,36 +21,46 @@ nb::object str_of(const std::string& text) {
   return nb::steal(made);
 }
 
+// Sets the error that `make` returns, or what interrupts it: the handler of a signal, such as that
+// of Ctrl-C, or the deadline of an orchestration.
+template <class F>
+void set_made(F make) {
+  try {
+    const nb::object value = make();
+    PyErr_SetObject(value.type().ptr(), value.ptr());
+  } catch (nb::python_error& raised) {
+    raised.restore();
+  }
+}
+
 }  // namespace
 
 void set_python_error(const Error& error) {
-  const ErrorText& text = error.text();
-  try {
-    nb::object classes = nb::module_::import_("pto.errors").attr("BY_KIND");
-    nb::object type = classes[static_cast<size_t>(error.kind())];
-    nb::object value =
-        type(str_of(text.what), str_of(text.why), str_of(text.fix), str_of(error.location()));
-    PyErr_SetObject(type.ptr(), value.ptr());
-  } catch (nb::python_error& raised) {  // by a signal handler, such as that of Ctrl-C
-    raised.restore();
-  }
+  set_made([&]() -> nb::object {
+    const ErrorText& text = error.text();
+    const nb::object classes = nb::module_::import_("pto.errors").attr("BY_KIND");
+    return classes[static_cast<size_t>(error.kind())](str_of(text.what), str_of(text.why),
+                                                      str_of(text.fix), str_of(error.location()));
+  });
 }
 
 namespace {
 
 // Sets the error with what is known of the task, for programs to read.
 void set_task_failure(const HostError& error) {
-  const TaskFailure& failure = error.failure;
-  nb::object type = nb::module_::import_("pto.errors").attr("TaskFailure");
-  const ErrorText& text = error.text();
-  nb::object value = type(str_of(text.what), str_of(text.why), str_of(text.fix));
-  value.attr("task") = failure.task;
-  value.attr("name") = str_of(failure.name);
-  value.attr("site") = str_of(failure.site);
-  value.attr("device") = failure.device;
-  value.attr("signal") = failure.signal;
-  value.attr("cause") = str_of(failure.text);
-  PyErr_SetObject(type.ptr(), value.ptr());
+  set_made([&] {
+    const TaskFailure& failure = error.failure;
+    const nb::object type = nb::module_::import_("pto.errors").attr("TaskFailure");
+    const ErrorText& text = error.text();
+    nb::object value = type(str_of(text.what), str_of(text.why), str_of(text.fix));
+    value.attr("task") = failure.task;
+    value.attr("name") = str_of(failure.name);
+    value.attr("site") = str_of(failure.site);
+    value.attr("device") = failure.device;
+    value.attr("signal") = failure.signal;
+    value.attr("cause") = str_of(failure.text);
+    return value;
+  });
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled core of pto. Use the names of `pto`, not these.";
   m.attr("MAX_RANK") = int{PTO_MAX_RANK};
   m.attr("MAX_TENSORS") = int{PTO_MAX_TENSORS};
+  m.attr("MAX_ARGUMENTS") = int{PTO_MAX_ARGUMENTS};
   m.attr("MAX_OUTPUTS") = int{PTO_MAX_OUTPUTS};
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {

@@ -108,6 +108,18 @@ void Results::fail() const {
             ErrorKind::Runtime);
 }
 
+void Results::check_targets() const {
+  const std::span<const ResultTarget> all(targets_.data(), static_cast<size_t>(count_));
+  const auto comes_later = [](auto& one) { return !one.tensor && one.object; };
+  if (std::none_of(all.begin(), all.end(), comes_later)) return;
+  const Ref named = checked(PyDict_New());
+  for (const ResultTarget& one : all)
+    if (one.object != nullptr && PyDict_SetItem(named.get(), one.name, one.object) != 0)
+      throw PythonError{};
+  const Ref written = checked(PyImport_ImportModule("pto.language.written"));
+  checked(PyObject_CallMethod(written.get(), "check", "sO", function_, named.get()));
+}
+
 void Results::finish() { staging_.finish(); }
 
 void Results::narrow(int result, int64_t rows) {

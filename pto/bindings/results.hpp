@@ -20,8 +20,8 @@
 
 namespace pto::bindings {
 
-// The array that a result goes to; without a tensor a fresh one. `object` and its `name` are
-// borrowed.
+// The array that a result goes to; without a tensor a fresh one, whose elements the `object`, where
+// there is one, gets after the call. `object` and its `name` are borrowed.
 struct ResultTarget {
   const pto_tensor_ref* tensor;
   PyObject *object, *name;
@@ -46,6 +46,9 @@ class Results {
   void* add(DType dtype, std::span<const int64_t> sizes, const ResultTarget& target);
   bool has_failed() const { return has_failed_; }
   [[noreturn]] void fail() const;
+
+  // Refuses objects that cannot get what is computed elsewhere, while nothing is written yet.
+  void check_targets() const;
 
   void finish();
 

@@ -205,6 +205,13 @@ class TracedGradient:
         return summed
 
 
+def _has_room(of: "Operator") -> bool:
+    """Says whether an operator may take all that an automatic gradient of this one would."""
+    tensors = len(of.differentiable) + len(of.tensor_names)
+    needed = tensors + len(of.attributes) + 1  # which gradients are asked for
+    return tensors <= _core.MAX_TENSORS and needed <= _core.MAX_ARGUMENTS
+
+
 def gradient_of(
     of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...], orders: int = 2
 ) -> Gradient:
@@ -221,7 +228,7 @@ def gradient_of(
         "grad": "automatic",
     }
     operator = type(of)(text, type("Gradient", (), definition), types)
-    if orders > 1 and operator.differentiable:
+    if orders > 1 and operator.differentiable and _has_room(operator):
         operator.gradient = gradient_of(operator, *automatic_rules(operator), orders - 1)
     return Gradient(operator, saved, wanted)
 

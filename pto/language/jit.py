@@ -64,13 +64,13 @@ class Jit(Capturing, Tools, TypedCall[Parameters], _core.Callable):
 
     def __init__(self, function: Callable, constants: Iterable[str] = (), autocast: str = "",
                  short_writes: bool = False):  # fmt: skip
-        code = getattr(function, "__code__", None)
-        name = getattr(function, "__name__", type(function).__name__)
+        code, kind = getattr(function, "__code__", None), type(function).__name__
+        name = getattr(function, "__name__", kind) + ("" if code else f" ({kind})")
         if code is None or code.co_flags & _VARIADIC:
             raise InvalidType(
                 f"@pto.jit: {name} is not a plain function with named parameters",
                 "every parameter is a tensor or a constant with a name",
-                "decorate a def without *args and **kwargs",
+                "decorate a def without *args and **kwargs, and only once",
                 f"{shown(code.co_filename)}:{code.co_firstlineno}" if code else "",
             )
         names = names_of(function)

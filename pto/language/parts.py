@@ -183,7 +183,8 @@ def _at_call(x: Tensor, sizes: Sequence[Any]) -> tuple:
     if not _may_not_run(x):
         return tuple(sizes)
     trace = x.trace
-    return tuple(trace.size(constant(trace, size, i64)) if _is(n, 0) and not _is(size, 0) else size
+    return tuple(trace.size(constant(trace, size, i64))
+                 if _is(n, 0) and isinstance(size, int) and size else size
                  for n, size in zip(x.shape, map(plain, sizes), strict=True))  # fmt: skip
 
 

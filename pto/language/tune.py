@@ -111,7 +111,7 @@ def tune(f: Any, *args: Any, budget_s: float = 30, path: Any = None, **kwargs: A
     function, args, kwargs = f.plain(args, kwargs)
     recordable("tune", function, args, kwargs)  # refuses what has no kernels
     store = Store(own_file() if path is None else str(path))
-    store.check_writable("tune")
+    store.check_writable()
     search = _Search(function, args, kwargs)
     started = time.perf_counter()
     search.run(started + budget_s)

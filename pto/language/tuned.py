@@ -19,7 +19,7 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pto import _core
 from pto.config import config
@@ -102,8 +102,9 @@ class Store:
     def __init__(self, path: str):
         self.given, self.path = path, os.path.abspath(path)
 
-    def check_writable(self, name: str) -> None:
-        """Makes the folder and the lock of the file; raises Failure where put() would fail."""
+    def check_writable(self) -> None:
+        """Makes the folder and the lock of the file; raises Failure where put() would fail, but
+        for a disk that is full by then."""
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             if os.path.isdir(self.path):
@@ -111,11 +112,14 @@ class Store:
             with open(self.path + ".lock", "a"):
                 pass
         except (OSError, ValueError) as error:  # a file for a folder, no right; a NUL in the name
-            raise Failure(
-                f"{name}: what a search finds cannot be written to {self.given}", str(error),
-                "pass path= a file in a folder that takes files, or set PTO_CACHE_DIR to one",
-                user_line(),
-            ) from error  # fmt: skip
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> NoReturn:
+        raise Failure(
+            f"tune: what a search finds cannot be written to {self.given}", str(error),
+            "pass path= a file in a folder that takes files, or set PTO_CACHE_DIR to one",
+            user_line(),
+        ) from error  # fmt: skip
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The options of a program; {} where the defaults won, None where it was not tuned."""
@@ -124,8 +128,7 @@ class Store:
 
     def put(self, key: str, entry: dict[str, Any]) -> None:
         """Adds or replaces one entry; a reader sees the file before or after that."""
-        folder = os.path.dirname(self.path)
-        os.makedirs(folder, exist_ok=True)
+        self.check_writable()
         with _lock, open(self.path + ".lock", "w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
             try:
@@ -134,6 +137,8 @@ class Store:
                 entries.setdefault(cpu_kind(), {})[key] = entry
                 text = json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True)
                 write_whole(Path(self.path), [text.encode()])
+            except OSError as error:  # no room
+                self._refuse(error)
             finally:  # closing the file does not: a child that was forked meanwhile has it open too
                 fcntl.flock(guard, fcntl.LOCK_UN)
 

@@ -31,9 +31,10 @@ def finish(name: str, signature: "Signature", found: dict | None, args: tuple, k
     return found.get("returned")
 
 
-def _write(function: str, targets: dict[str, tuple[Any, Any]]) -> None:
+def check(function: str, targets: dict[str, Any]) -> None:
+    """Refuses arrays that a call cannot write; raises InvalidValue."""
     before: dict[str, Any] = {}
-    for name, (array, _) in targets.items():
+    for name, array in targets.items():
         if getattr(getattr(array, "flags", None), "writeable", True) is False:
             arguments.refuse(function, name, array, "read-only", "")
         for other, one in before.items():
@@ -48,6 +49,10 @@ def _write(function: str, targets: dict[str, tuple[Any, Any]]) -> None:
         if _repeats(array):
             arguments.refuse(function, name, array, "out shared", "")
         before[name] = array
+
+
+def _write(function: str, targets: dict[str, tuple[Any, Any]]) -> None:
+    check(function, {name: array for name, (array, _) in targets.items()})
     for array, value in targets.values():
         if value is array:  # it was computed there
             _count_change(array)

@@ -193,3 +193,12 @@ def test_a_traced_tensor_is_of_no_use_outside_its_function(use):
 def test_what_cannot_be_compiled_is_refused_at_the_decorator(bad):
     with pytest.raises(pto.Error, match="not a plain function with named parameters"):
         pto.jit(bad)
+
+
+def test_a_function_is_decorated_once():
+    with pytest.raises(pto.Error, match=r"@pto.jit: twice \(Jit\) is not a plain(.|\n)*only once"):
+
+        @pto.jit
+        @pto.jit
+        def twice(x):
+            return x + x

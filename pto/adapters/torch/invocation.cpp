@@ -70,7 +70,7 @@ Invocation::~Invocation() {
   for (int i = 0; !direct_ && i < n_tensors_; ++i) drop(objects_[i]);
   for (int i = 0; i < n_outs_; ++i) drop(outs_[i]);
   for (int i = 0; i < n_strings_; ++i) torch_delete_string(strings_[i]);
-  for (TensorObject* output : single_outputs_) drop(output);
+  for (TensorObject* output : single_outputs()) drop(output);
   for (const auto& list : list_outputs_) {
     for (TensorObject* output : list) aoti_torch_delete_tensor_object(output);
   }
@@ -127,7 +127,7 @@ bool Invocation::must_finish() const {
 void Invocation::for_tensors(void (*take)(void* context, TensorObject*), void* context) const {
   for (int i = 0; i < n_tensors_; ++i) take(context, objects_[i]);
   for (int i = 0; i < n_outs_; ++i) take(context, outs_[i]);
-  for (TensorObject* output : single_outputs_) {
+  for (TensorObject* output : single_outputs()) {
     if (output) take(context, output);
   }
   for (const auto& list : list_outputs_) {

@@ -103,6 +103,9 @@ class Invocation {
   void* memory_of(const pto_tensor_ref& tensor);
   void* make_tensor(TensorObject** tensor, const int64_t* sizes, int32_t rank, int32_t dtype);
   int first_tensor(int32_t argument) const;
+  std::span<TensorObject* const> single_outputs() const {
+    return std::span(single_outputs_).first(static_cast<size_t>(op_.n_outputs));
+  }
 
   const pto_operator& op_;
   Boxed* stack_;

@@ -185,12 +185,13 @@ PTO_INLINE auto saturated(V x) {
 // Converts a 64-bit integer to a double in any mode.
 template <class E>
 double integer_to_double(E x, RoundMode mode) {
+  __extension__ typedef __int128 Wide;  // no warning of -Wpedantic
   const double nearest = double(x);
-  const __int128 error = __int128(nearest) - x;
+  const Wide error = Wide(nearest) - x;
   if (error == 0) return nearest;
   const int64_t raw = bit_cast<int64_t>(nearest), away = nearest > 0 ? 1 : -1;
   const double other = bit_cast<double>(raw + (error > 0 ? -away : away));
-  const bool is_tie = error + (__int128(other) - x) == 0;
+  const bool is_tie = error + (Wide(other) - x) == 0;
   bool takes_other = false;
   if (mode == RoundMode::CAST_FLOOR) takes_other = error > 0;
   if (mode == RoundMode::CAST_CEIL) takes_other = error < 0;

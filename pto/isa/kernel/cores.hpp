@@ -22,11 +22,11 @@ int32_t run_cores(int32_t blocks, int32_t lanes, const Cube& cube, const Vector&
     const Vector& vector;
   } both = {cube, vector};
   const auto run = [](void* context) -> int32_t {
-    const Both& both = *static_cast<Both*>(context);
+    const Both& bodies = *static_cast<Both*>(context);
     if (pto_core() == PTO_CORE_CUBE)
-      both.cube();
+      bodies.cube();
     else
-      both.vector();
+      bodies.vector();
     return 0;
   };
   return launch::finished(pto_launch_cores(blocks, lanes, 1, run, &both));

@@ -124,24 +124,24 @@ class ExtremeLines : Lines<T> {
   explicit PTO_INLINE ExtremeLines(Lines<T> lines) : Lines<T>(lines) {}
   PTO_INLINE V operator()(int line) {
     const T* s = this->from + line * this->stride;
-    const int length = this->length;
+    const int count = this->length;
     const V start = lanes::splat<V>(identity<T>(F::kStart));
     V a = start, b = start, c = start, d = start;
     int i = 0;
-    if (4 * N <= length) {
+    if (4 * N <= count) {
       a = lanes::load<N>(s), b = lanes::load<N>(s + N);
       c = lanes::load<N>(s + 2 * N), d = lanes::load<N>(s + 3 * N);
       watch(a, sum_a_), watch(b, sum_b_), watch(c, sum_c_), watch(d, sum_d_);
-      for (i = 4 * N; i + 4 * N <= length; i += 4 * N) {
+      for (i = 4 * N; i + 4 * N <= count; i += 4 * N) {
         a = take(lanes::load<N>(s + i), a, sum_a_);
         b = take(lanes::load<N>(s + i + N), b, sum_b_);
         c = take(lanes::load<N>(s + i + 2 * N), c, sum_c_);
         d = take(lanes::load<N>(s + i + 3 * N), d, sum_d_);
       }
     }
-    for (; i + N <= length; i += N) a = take(lanes::load<N>(s + i), a, sum_a_);
-    if (i < length) {
-      const int n = length - i;
+    for (; i + N <= count; i += N) a = take(lanes::load<N>(s + i), a, sum_a_);
+    if (i < count) {
+      const int n = count - i;
       const V rest = lanes::load_part<N>(s + i, n);
       watch(rest, sum_b_);
       b = ExtremeOf<F>::apply(lanes::select(lanes::first<V>(n), rest, start), b);
@@ -177,15 +177,15 @@ class ExtremeWords : Lines<T> {
   explicit PTO_INLINE ExtremeWords(Lines<T> lines) : Lines<T>(lines) {}
   PTO_INLINE Vec<float, N> operator()(int line) {
     const uint16_t* words = reinterpret_cast<const uint16_t*>(this->from + line * this->stride);
-    const int length = this->length;
+    const int count = this->length;
     // Minus infinity of a maximum, plus infinity of a minimum.
     const auto start = lanes::splat<Unsigned>(uint16_t(kIsMax ? kInfinity | 0x8000 : kInfinity));
     Signed high = (Signed)start;
     Unsigned low = start, top = start;
     int i = 0;
-    for (; i + 2 * N <= length; i += 2 * N) take(lanes::load<2 * N>(words + i), high, low, top);
-    if (i < length) {
-      const int n = length - i;
+    for (; i + 2 * N <= count; i += 2 * N) take(lanes::load<2 * N>(words + i), high, low, top);
+    if (i < count) {
+      const int n = count - i;
       take(lanes::select(lanes::first<Unsigned>(n), lanes::load_part<2 * N>(words + i, n), start),
            high, low, top);
     }
