@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from compile_cases import assert_same, below_dynamo, run
+from compile_cases import assert_same, below_dynamo, kinds, run
 from torch import arange, randn, tensor
 
 from pto.adapters.torch.compile.plan import ATEN
@@ -119,10 +119,34 @@ def test_of_several_axes_the_error_names_the_one_that_has_no_such_position(funct
     assert "index.clamp" in caught.value.fix
 
 
+SUMS = {
+    "rows": lambda x, i, v: x.index_put((i,), v, accumulate=True),
+    "one row": lambda x, i, v: x.index_put((i,), v[0], accumulate=True),
+    "rows by a matrix": lambda x, i, v: x.index_put((i.view(4, 5),), v.view(4, 5, 3), True),
+    "columns": lambda x, i, v: x.t().index_add(1, i.abs(), v.t(), alpha=2),
+    "whole numbers": lambda x, i, v: x.long().index_put((i,), v.long(), accumulate=True),
+    "halves": lambda x, i, v: x.half().index_put((i,), v.half(), accumulate=True),
+    "rows of an embedding": lambda x, i, v: ATEN_OPS.embedding_dense_backward(
+        v, i.abs(), 7, 2, False),
+    "no position": lambda x, i, v: x.index_put((i[:0],), v[:0], accumulate=True) * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_rows_are_added_at_positions_in_a_program(name):
+    draw = torch.Generator().manual_seed(1)
+    x, v = (torch.randn(n, 3, generator=draw) for n in (7, 20))
+    i = torch.randint(-6, 7, (20,), generator=draw)
+    graph = below_dynamo(SUMS[name], x, i, v)
+    assert kinds(graph) == ["program"]
+    assert_same(run(graph, x, i, v), SUMS[name](x, i, v))
+
+
 REFUSED = {
     "a mask": (lambda x, i: x[x > 0] * 2, "a size comes from data"),
     "values for a mask": (lambda x, i: x.index_put((i > 0,), x[:3]), "how many values are written"),
-    "sums at positions": (lambda x, i: x.index_put((i,), x, accumulate=True), "ATen adds faster"),
+    "sums at positions": (lambda x, i: x.index_put((i, i), x[0, :4], accumulate=True),
+                          "ATen adds faster"),
     "scattered sums": (lambda x, i: x.scatter_add(0, i[:, None], x), "ATen adds faster"),
     "many axes": (lambda x, i: x.view(2, 2, 1, 3, 1, 1, 1, 2).repeat(2, 2, 1, 2, 1, 1, 1, 2) * 2,
                   "need more than 8"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays a step of ATen in torch.compile(backend="pto"): resized pictures, shuffled pixels."""
+"""What stays a step of ATen in torch.compile(backend="pto"): resized pictures, borders, pixels."""
 
 import pytest
 import torch
@@ -16,6 +16,9 @@ REASON = "pixels at other places, which ATen reads faster"
 RESIZES = [("linear", 1, {}), ("nearest", 2, {}), ("nearest-exact", 2, {}), ("bilinear", 2, {}),
            ("bicubic", 2, {"align_corners": True}), ("bilinear", 2, {"antialias": True}),
            ("nearest", 3, {}), ("trilinear", 3, {})]  # fmt: skip
+BORDERS = [("reflect", (1, 2)), ("reflect", (2, 1, 0, 3)), ("reflect", (1, 0, 2, 1, 1, 2)),
+           ("replicate", (1, 2)), ("replicate", (2, 1, 0, 7)),
+           ("replicate", (1, 0, 2, 1, 9, 2))]  # fmt: skip
 SHUFFLES = [nn.PixelShuffle(2), nn.PixelUnshuffle(2)]
 
 
@@ -53,6 +56,27 @@ def test_a_resized_picture_is_one_step_of_aten(mode, axes, options, dynamic):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("mode", "border"), BORDERS)
+def test_a_border_of_a_picture_is_one_step_of_aten(mode, border, dynamic):
+    def bordered(x):
+        return F.pad(x, border, mode=mode)
+
+    torch._dynamo.reset()
+    assert_whole(bordered, torch.randn(2, 3, *(6, 5, 4)[: len(border) // 2]), dynamic)
+
+
+def test_patches_are_added_by_aten():
+    patches = torch.randn(2, 12, 20, generator=torch.Generator().manual_seed(1))
+
+    def added(x):
+        return F.fold(x, (5, 6), 2)
+
+    assert_same(torch.compile(added, backend="pto")(patches), added(patches))
+    (graph,) = pto.torch.explain(torch.compile(added, backend="pto"), patches).graphs
+    assert [(step.kind, step.why) for step in graph.steps] == [("ATen", REASON)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("shuffled", SHUFFLES)
 def test_pixels_whose_channels_lie_innermost_are_shuffled_by_aten_that_keeps_bits(
     shuffled, dynamic
@@ -87,13 +111,14 @@ def test_sizes_that_vary_compile_a_resize_once():
         assert_same(compiled(x), F.interpolate(x, size=(12, 10), mode="bilinear"))
 
 
-def test_a_packaged_model_resizes_and_shuffles_in_aten(tmp_path):
+def test_a_packaged_model_resizes_in_aten_and_shuffles_in_a_program(tmp_path):
     model = nn.Sequential(nn.Upsample(scale_factor=2, mode="bicubic"), nn.PixelUnshuffle(2)).eval()
     free = ({0: Dim("batch")},)
     exported = export(model, (torch.randn(2, 3, 4, 4),), dynamic_shapes=free)
     pto.torch.package(exported, tmp_path / "m.pto")
     loaded, x = pto.load(tmp_path / "m.pto"), torch.randn(5, 3, 4, 4)
-    assert not container.read(tmp_path / "m.pto").header["programs"]
+    (shuffle,) = container.read(tmp_path / "m.pto").header["programs"]
+    assert shuffle["name"] == "graph_clone"
     assert_same(loaded(x), model(x))
 
 

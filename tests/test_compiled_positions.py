@@ -161,3 +161,18 @@ def test_pages_that_unsigned_numbers_name_are_found_and_told_as_such(monkeypatch
     table[1, 2] = 2**32 - 1
     with pytest.raises(IndexError, match="position 4294967295 along axis 0, which has the size 6"):
         attend(q, pages, table, out)
+
+
+@pytest.mark.parametrize("width", [1, 3, 16, 1000, 1024])
+@pytest.mark.parametrize("is_far", [False, True])  # a table of more than 32 MB, of pages of zeros
+def test_rows_of_near_and_far_tables_are_chosen(width, is_far):
+    @pto.jit
+    def chosen(x, i):
+        return pto.index_select(x, 0, i)
+
+    draw = np.random.default_rng(width)
+    x = np.zeros(((9 << 20) // width if is_far else 11, width), "f4")
+    for count in (0, 1, 7, 900):
+        rows = draw.integers(0, len(x), count)
+        x[rows] = draw.standard_normal((count, width))
+        assert np.array_equal(chosen(x, rows), x[rows])

@@ -379,3 +379,20 @@ def test_a_result_with_another_axis_last_is_computed_as_it_lies_and_then_copied(
     assert text.count("pto_copy_tensor") == 1 and "load_strided" not in text
     row = np.ones([1] * (len(axes) - 1) + [50], "f4")  # no element is passed by another one
     assert "pto_copy_tensor" not in str(turned.explain(row))
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (0, 2, 1), (2, 0, 1), (2, 1, 0)])
+def test_a_sum_that_is_returned_as_one_term_lies_copies_the_other_one_alone(axes):
+    back = tuple(np.argsort(axes))
+
+    @pto.jit
+    def added(x, y):
+        return pto.permute(pto.relu(pto.permute(x, axes)) + y, back) * 2
+
+    draw = np.random.default_rng(1)
+    for sizes in ((5, 37, 18), (1, 16, 64), (33, 1, 2), (0, 4, 4)):
+        x = draw.standard_normal(sizes[-len(axes) :]).astype("f4")
+        y = draw.standard_normal(x.transpose(axes).shape).astype("f4")
+        want = (np.maximum(x.transpose(axes), 0) + y).transpose(back) * 2
+        np.testing.assert_array_equal(added(x, y), want)
+    assert str(added.explain(x, y)).count("pto_copy_tensor") == 1

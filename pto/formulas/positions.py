@@ -237,16 +237,19 @@ def at(x: Tensor, indices: Indices) -> Tensor:
     return tile.reshape(found, [*x.shape[:place], *shape, *x.shape[place + 1 :]])
 
 
-def put(x: Tensor, indices: Indices, values: Tensor) -> Tensor:
-    """x with the values, which broadcast, at x[indices]; the last of two at one position stays."""
+def put(x: Tensor, indices: Indices, values: Tensor, adds: bool = False) -> Tensor:
+    """x with the values, which broadcast, at x[indices]: the last of those at one position, or all
+    added to what is there."""
     axes, positions = _positions(x, indices)
     shape = positions.shape
     joined, place, order, sizes = _joined(x, axes)
     around = joined.shape[:place], joined.shape[place + 1 :]
     values = tile.broadcast_to(values, [*around[0], *shape, *around[1]])
     values = tile.reshape(values, [*around[0], math.prod(shape), *around[1]])
-    flat, out = tile.reshape(positions, math.prod(shape)), tile.clone(joined)
-    out[(*_all(place), flat)] = values
+    flat = tile.reshape(positions, math.prod(shape))
+    out = tile.index_add(joined, place, flat, values) if adds else tile.clone(joined)
+    if not adds:
+        out[(*_all(place), flat)] = values
     out = out if len(axes) == 1 else tile.reshape(out, sizes)
     back = sorted(range(x.ndim), key=lambda axis: order[axis])
     return out if back == sorted(back) else tile.permute(out, back)

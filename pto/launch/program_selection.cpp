@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index holds.
 //
-// Positions checks the index first and holds it as i64 in row-major order. A Walk then visits the
-// elements that the positions name, and copies at once a row that one position names as a whole.
+// A Walk visits the elements that checked positions name, and copies at once a row that one
+// position names as a whole.
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -14,6 +14,7 @@
 #include "pto/base/strided.hpp"
 #include "pto/launch/asked_rows.hpp"
 #include "pto/launch/joined_axes.hpp"
+#include "pto/launch/positions.hpp"
 #include "pto/launch/progressions.hpp"
 #include "pto/launch/strided_copy.hpp"
 
@@ -21,43 +22,6 @@ namespace pto {
 namespace {
 
 using Sizes = std::array<int64_t, PTO_MAX_RANK>;
-
-// Cuts [0, count) into blocks and runs f(block, first, last), on other threads where that pays.
-// Throws std::bad_alloc where a block found no memory.
-template <class F>
-void for_blocks(int64_t count, int64_t bytes, int32_t threads, const F& f) {
-  struct Job {
-    const F& f;
-    int64_t count;
-    int32_t blocks;
-  } job{f, count, threads > 1 ? pto_blocks_of(count, bytes) : 1};
-  const int32_t code = pto_parallel(
-      job.blocks,
-      [](void* self, int32_t block) -> int32_t {
-        const Job& all = *static_cast<const Job*>(self);
-        all.f(block, all.count * block / all.blocks, all.count * (block + 1) / all.blocks);
-        return 0;
-      },
-      &job);
-  if (code != 0) throw std::bad_alloc();
-}
-
-// Calls f with a pointer of the type of an index.
-template <class F>
-void with_index(const pto_tensor& index, const F& f) {
-  const bool is_signed = index.type_code == 0;
-  const void* const p = index.data;
-  switch (index.type_bits) {
-    case 8:
-      return is_signed ? f(static_cast<const int8_t*>(p)) : f(static_cast<const uint8_t*>(p));
-    case 16:
-      return is_signed ? f(static_cast<const int16_t*>(p)) : f(static_cast<const uint16_t*>(p));
-    case 32:
-      return is_signed ? f(static_cast<const int32_t*>(p)) : f(static_cast<const uint32_t*>(p));
-    default:
-      return f(static_cast<const int64_t*>(p));
-  }
-}
 
 // Calls f with a null pointer to an unsigned integer as wide as the elements.
 template <class F>
@@ -74,117 +38,6 @@ void with_width(const pto_tensor& x, const F& f) {
   }
 }
 
-int64_t count_of(const pto_tensor& x) {
-  int64_t count = 1;
-  for (int axis = 0; axis < x.rank; ++axis) count *= x.sizes[axis];
-  return count;
-}
-
-// --- positions -----------------------------------------------------------------------------------
-
-// The elements of an index as i64 in row-major order: its own memory, or a copy.
-class Positions {
- public:
-  static constexpr int64_t kRun = 4096;  // positions that are checked, then copied
-
-  // `is_changed`: they are a copy in each case.
-  Positions(const pto_tensor& index, int32_t threads, bool is_changed = false)
-      : index_(index), count_(count_of(index)), threads_(threads) {
-    const bool lies_so = !is_changed && index.type_code == 0 && index.type_bits == 64 &&
-                         is_contiguous(index.rank, index.sizes, index.strides);
-    dense_strides(index.rank, index.sizes, strides_.data());
-    if (lies_so) return;
-    copy_ = static_cast<int64_t*>(pto_malloc(static_cast<size_t>(std::max<int64_t>(bytes(), 8))));
-    has_memory_ = copy_ != nullptr;
-  }
-  Positions(const Positions&) = delete;
-  Positions& operator=(const Positions&) = delete;
-  ~Positions() { pto_free(copy_); }
-
-  bool has_memory() const { return has_memory_; }
-  int64_t bytes() const { return count_ * 8; }
-  const int64_t* data() const {
-    return copy_ != nullptr ? copy_ : static_cast<const int64_t*>(index_.data);
-  }
-
-  // Reads the positions, and returns the first one outside of [least, size) and where it stands in
-  // the index, or `count`.
-  int64_t read(int64_t least, int64_t size) {
-    std::atomic<int64_t> bad{count_};
-    with_index(index_, [&](auto* from) {
-      for_blocks(count_, count_ * 16, threads_, [&](int32_t, int64_t first, int64_t last) {
-        const int64_t found = read_range(from, first, last, least, size);
-        int64_t known = bad.load();
-        while (found < known && !bad.compare_exchange_weak(known, found)) continue;
-      });
-    });
-    return bad.load();
-  }
-  // Changes those that are at least 0.
-  template <class F>
-  void change(const F& changed) {
-    for (int64_t k = 0; k < count_; ++k)
-      if (copy_[k] >= 0) copy_[k] = changed(copy_[k]);
-  }
-  int64_t count() const { return count_; }
-  // As long as this object lives.
-  pto_tensor tensor() const {
-    pto_tensor all = index_;
-    all.data = const_cast<int64_t*>(data());
-    all.strides = strides_.data();
-    return all;
-  }
-
- private:
-  template <class T>
-  int64_t read_range(const T* from, int64_t first, int64_t last, int64_t least, int64_t size) {
-    int rank = index_.rank;
-    while (rank > 1 && index_.sizes[rank - 1] == 1) --rank;
-    const int64_t inner = index_.sizes[rank - 1], step = index_.strides[rank - 1];
-    int64_t bad = count_;
-    for (int64_t i = first; i < last;) {
-      int64_t row = i / inner, place = i % inner * step;
-      for (int axis = rank - 2; axis >= 0; --axis) {
-        place += row % index_.sizes[axis] * index_.strides[axis];
-        row /= index_.sizes[axis];
-      }
-      const int64_t end = std::min({last, i - i % inner + inner, i + kRun});
-      if (is_outside(from + place, step, end - i, least, size))
-        for (int64_t k = i; k < end && bad == count_; ++k) {
-          const auto at = static_cast<int64_t>(from[place + (k - i) * step]);
-          if (at < least || at >= size) bad = k;
-        }
-      for (int64_t k = i; copy_ != nullptr && k < end; ++k)
-        copy_[k] = static_cast<int64_t>(from[place + (k - i) * step]);
-      i = end;
-    }
-    return bad;
-  }
-
-  // A position outside has the sign in one of the two differences, which may wrap.
-  template <class T>
-  static bool is_outside(const T* from, int64_t step, int64_t count, int64_t least, int64_t size) {
-    const auto first = static_cast<uint64_t>(least), last = static_cast<uint64_t>(size) - 1;
-    uint64_t signs = 0;
-    const auto look = [&](int64_t place) {
-      const auto at = static_cast<uint64_t>(static_cast<int64_t>(from[place]));
-      signs |= (at - first) | (last - at);
-    };
-    if (step == 1)
-      for (int64_t k = 0; k < count; ++k) look(k);
-    else
-      for (int64_t k = 0; k < count; ++k) look(k * step);
-    return static_cast<int64_t>(signs) < 0;
-  }
-
-  const pto_tensor& index_;
-  const int64_t count_;
-  const int32_t threads_;
-  Sizes strides_{};
-  int64_t* copy_ = nullptr;
-  bool has_memory_ = true;
-};
-
 // --- the elements that an index names ------------------------------------------------------------
 
 // One loop of a walk. `near` steps in the tensor that has an element for each position, `far` in
@@ -199,19 +52,23 @@ struct Loop {
   }
 };
 
+constexpr int64_t kLargestCache = 32 << 20;
+
 struct Walk {
   std::vector<Loop> loops;  // sizes of 1 are left out
   const int64_t* positions;
   int64_t count;  // of positions
   int64_t far_step, items, item_bytes;
+  bool is_far;  // whether `far` is larger than the caches of most CPUs
 
   Walk(const pto_tensor& near, const pto_tensor& far, const pto_tensor& index,
        const int64_t* positions, int axis)
       : positions(positions),
-        count(count_of(index)),
+        count(elements_of(index)),
         far_step(far.strides[axis]),
-        items(count_of(near)),
-        item_bytes(near.type_bits / 8) {
+        items(elements_of(near)),
+        item_bytes(near.type_bits / 8),
+        is_far(far.sizes[axis] * std::abs(far_step) * item_bytes > kLargestCache) {
     Sizes dense{};
     dense_strides(index.rank, index.sizes, dense.data());
     for (int d = 0; d < near.rank; ++d) {
@@ -278,14 +135,44 @@ struct Walk {
 
 template <class T>
 void copy_row(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t count) {
-  if (to_step == 1 && from_step == 1)
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-  else
-    for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+  if (to_step == 1 && from_step == 1) {
+    auto bytes = static_cast<size_t>(count) * sizeof(T);
+    asm("" : "+r"(bytes));  // where g++ knows that they are few, it repeats a slow instruction
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+}
+
+// Copies the short rows of a walk in a loop over their positions. Out of a table that no cache
+// holds it asks for later rows early, which takes longer where one does.
+template <class T>
+void gather_rows(const Walk& walk, T* out, const T* x, int32_t threads) {
+  constexpr int64_t kLine = 64, kAhead = 2048;
+  Walk rows = walk;
+  const int64_t size = rows.loops.back().size, bytes = size * int64_t(sizeof(T));
+  rows.loops.pop_back();
+  const int64_t ahead = walk.is_far ? kAhead / bytes + 1 : 0;
+  const auto cut = static_cast<size_t>(rows.largest(true));
+  const auto copy = [&](const Loop& row, int64_t near, int64_t far, int64_t index) {
+    const int64_t* const at = rows.positions + index;
+    const auto of = [&](int64_t i) { return x + far + at[i * row.index] * rows.far_step; };
+    for (int64_t i = 0; i < row.size; ++i) {
+      if (ahead > 0 && i + ahead < row.size)
+        for (int64_t k = 0; k < size; k += kLine / int64_t(sizeof(T)))
+          __builtin_prefetch(of(i + ahead) + k, 0, 2);
+      copy_row(out + near + i * row.near, 1, of(i), 1, size);
+    }
+  };
+  for_blocks(rows.loops[cut].size, walk.items * walk.item_bytes * 2, threads,
+             [&](int32_t, int64_t first, int64_t last) { rows.run(cut, first, last, copy); });
 }
 
 template <class T>
 void gather(const Walk& walk, T* out, const T* x, int32_t threads) {
+  constexpr int64_t kShort = 4096;  // bytes of a row
+  if (walk.has_rows() && walk.loops.back().size * walk.item_bytes <= kShort)
+    return gather_rows(walk, out, x, threads);
   const auto cut = static_cast<size_t>(walk.largest(true));
   const int64_t count = walk.loops[cut].size, bytes = walk.items * walk.item_bytes * 2;
   for_blocks(count, bytes, threads, [&](int32_t, int64_t first, int64_t last) {
@@ -396,7 +283,7 @@ void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads) {
 int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
                    const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t joined,
                    int32_t threads) try {
-  if (pto::count_of(*out) == 0) return 0;
+  if (pto::elements_of(*out) == 0) return 0;
   const pto::JoinedAxes axes(*x, axis, joined);
   const pto_tensor from = axes.tensor();
   const int64_t size = from.sizes[axis];
@@ -414,7 +301,7 @@ int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* 
   });
   return 0;
 } catch (const std::bad_alloc&) {
-  return pto_fail_memory(services, where, pto::count_of(*index) * 8);
+  return pto_fail_memory(services, where, pto::elements_of(*index) * 8);
 }
 
 pto_runs pto_runs_of_pages(const pto_tensor* out, const pto_tensor* x, const pto_tensor* index,
@@ -458,7 +345,7 @@ int32_t pto_find_pages(pto_services* services, const char* where, const pto_tens
 int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor* out,
                     const pto_tensor* index, const pto_tensor* part, int32_t axis, int32_t joined,
                     int32_t adds, int32_t threads) try {
-  if (pto::count_of(*part) == 0) return 0;
+  if (pto::elements_of(*part) == 0) return 0;
   const pto::JoinedAxes axes(*out, axis, joined);
   const pto_tensor to = axes.tensor();
   const int64_t size = to.sizes[axis];
@@ -471,7 +358,7 @@ int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor*
   if (adds) {
     const pto_tensor at = positions.tensor();
     if (pto_add_at(out, part, &at, axis, threads) == 0) return 0;
-    return pto_fail_memory(services, where, pto::count_of(*out) * 8);
+    return pto_fail_memory(services, where, pto::elements_of(*out) * 8);
   }
   if (!axes.is_dense()) positions.change([&](int64_t at) { return axes.distance(at); });
   const pto::Walk walk(*part, to, *index, positions.data(), axis);
@@ -481,5 +368,5 @@ int32_t pto_scatter(pto_services* services, const char* where, const pto_tensor*
   });
   return 0;
 } catch (const std::bad_alloc&) {
-  return pto_fail_memory(services, where, pto::count_of(*index) * 8);
+  return pto_fail_memory(services, where, pto::elements_of(*index) * 8);
 }

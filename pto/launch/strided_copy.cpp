@@ -44,22 +44,23 @@ std::vector<Axis> axes_of(const int64_t* to_strides, const int64_t* from_strides
 }
 
 // Copies from the last element of a row to its first one, 16 bytes at a time; returns how many.
-template <int kBytes>
+template <class T>
 int64_t copy_backwards(char* to, const char* from, int64_t count) {
-  const auto turned = [](uint64_t x) {
-    if (kBytes == 1) return __builtin_bswap64(x);
-    if (kBytes == 8) return x;
-    x = x << 32 | x >> 32;
-    constexpr uint64_t kLow = 0x0000ffff0000ffff;
-    return kBytes == 4 ? x : (x & kLow) << 16 | (x >> 16 & kLow);
-  };
-  constexpr int kOnce = 16 / kBytes;
+  constexpr int64_t kBytes = sizeof(T), kOnce = 16 / kBytes;
+  using Some [[gnu::vector_size(16)]] = T;
   int64_t done = 0;
   for (; done + kOnce <= count; done += kOnce) {
-    uint64_t two[2];
-    std::memcpy(two, from - (done + kOnce - 1) * kBytes, sizeof(two));
-    const uint64_t back[2] = {turned(two[1]), turned(two[0])};
-    std::memcpy(to + done * kBytes, back, sizeof(back));
+    Some x;
+    std::memcpy(&x, from - (done + kOnce - 1) * kBytes, sizeof(x));
+    if constexpr (kOnce == 2)
+      x = __builtin_shufflevector(x, x, 1, 0);
+    else if constexpr (kOnce == 4)
+      x = __builtin_shufflevector(x, x, 3, 2, 1, 0);
+    else if constexpr (kOnce == 8)
+      x = __builtin_shufflevector(x, x, 7, 6, 5, 4, 3, 2, 1, 0);
+    else
+      x = __builtin_shufflevector(x, x, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    std::memcpy(to + done * kBytes, &x, sizeof(x));
   }
   return done;
 }
@@ -144,19 +145,22 @@ class StridedCopy {
     if (row_.to == item_bytes_ && row_.from == item_bytes_)
       std::memcpy(to, from, size_t(row_.size * item_bytes_));
     else if (item_bytes_ == 4)
-      copy_items<4>(to, from);
+      copy_items<uint32_t>(to, from);
     else if (item_bytes_ == 2)
-      copy_items<2>(to, from);
+      copy_items<uint16_t>(to, from);
     else if (item_bytes_ == 8)
-      copy_items<8>(to, from);
+      copy_items<uint64_t>(to, from);
     else
-      copy_items<1>(to, from);
+      copy_items<uint8_t>(to, from);
   }
-  template <int kBytes>
+  template <class T>
   void copy_items(char* to, const char* from) const {
-    const bool turns = row_.to == kBytes && row_.from == -kBytes;
-    for (int64_t i = turns ? copy_backwards<kBytes>(to, from, row_.size) : 0; i < row_.size; ++i)
-      std::memcpy(to + i * row_.to, from + i * row_.from, kBytes);
+    constexpr int64_t kBytes = sizeof(T);
+    const Axis row = row_;
+    int64_t i = 0;
+    if (row.to == kBytes && row.from == -kBytes) i = copy_backwards<T>(to, from, row.size);
+#pragma GCC unroll 8
+    for (; i < row.size; ++i) std::memcpy(to + i * row.to, from + i * row.from, kBytes);
   }
 
   char* const to_;

@@ -122,6 +122,20 @@ Answer reduce_fewer_axes(GraphBuilder& b, const Node& node) {
   return b.reduce(node.op, node.operands[0], axes);
 }
 
+// Positions that repeat along other axes than theirs serve all of each, as those of size 1 do.
+Answer repeated_positions(GraphBuilder& b, const Node& node) {
+  const Node index = b.node(node.operands[1]);
+  if (index.op != Opcode::broadcast) return std::nullopt;
+  const Dims from = b.type(index.operands[0]).shape;
+  Dims shape = from;
+  shape.insert(shape.begin(), index.type.shape.size() - from.size(), Dim(1));
+  const auto axis = static_cast<size_t>(node.attributes.axes[0]);
+  if (shape[axis] != index.type.shape[axis]) return std::nullopt;
+  std::vector<Value> operands = node.operands;
+  operands[1] = shape == from ? index.operands[0] : b.reshape(index.operands[0], shape);
+  return b.copy(node, std::move(operands));
+}
+
 // --- the table -----------------------------------------------------------------------------------
 
 // clang-format off
@@ -182,6 +196,11 @@ constexpr AlgebraRule kRules[] = {
     {"reduce_one", "reduce(x) over sizes of 1", "x", nullptr, reduce_one},
     {"reduce_fewer_axes", "reduce(x) over axes of which some are 1", "reduce(x) over the others",
      nullptr, reduce_fewer_axes},
+    {"gather_repeated", "gather(x, broadcast(i))", "gather(x, i)", nullptr, repeated_positions},
+    {"scatter_repeated", "scatter(x, broadcast(i), y)", "scatter(x, i, y)", nullptr,
+     repeated_positions},
+    {"scatter_add_repeated", "scatter_add(x, broadcast(i), y)", "scatter_add(x, i, y)", nullptr,
+     repeated_positions},
 };
 // clang-format on
 

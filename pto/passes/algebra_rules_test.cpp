@@ -102,6 +102,18 @@ const std::multimap<std::string, std::string> kExamples = {
      "graph g(%x: f32[s0, 1]) -> (f32[s0, 1]) { %0 = amax(%x) {axes=[1]} : f32[s0, 1] return %0 }"},
     {"reduce_fewer_axes",
      "graph g(%x: f32[4, 1]) -> (f32[1, 1]) { %0 = sum(%x) {axes=[0, 1]} : f32[1, 1] return %0 }"},
+    {"gather_repeated",
+     "graph g(%x: f32[3, s0, 4]) -> (f32[3, 6, 4]) { %0 = constant {value=0} : i64[] "
+     "%1 = broadcast(%0) : i64[6, 1] %2 = broadcast(%1) : i64[3, 6, 4] "
+     "%3 = gather(%x, %2) {axes=[1]} : f32[3, 6, 4] return %3 }"},
+    {"scatter_repeated",
+     "graph g(%x: f32[s0, 3], %y: f32[5, 3]) -> (f32[s0, 3]) { %0 = iota {axes=[0]} : i64[5, 1] "
+     "%1 = constant {value=0} : i64[] %2 = broadcast(%1) : i64[5, 1] %3 = mul(%0, %2) : i64[5, 1] "
+     "%4 = broadcast(%3) : i64[5, 3] %5 = scatter(%x, %4, %y) {axes=[0]} : f32[s0, 3] return %5 }"},
+    {"scatter_add_repeated",
+     "graph g(%x: f32[s0, 3], %y: f32[1, 3]) -> (f32[s0, 3]) { %0 = constant {value=0} : i64[] "
+     "%1 = broadcast(%0) : i64[1, 3] "
+     "%2 = scatter_add(%x, %1, %y) {axes=[0]} : f32[s0, 3] return %2 }"},
 };
 
 TEST_P(EachRule, is_used_and_changes_no_bit) {

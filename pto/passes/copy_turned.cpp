@@ -3,10 +3,12 @@
 
 #include <map>
 
+#include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/made.hpp"
 #include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/passes/steps.hpp"
 #include "pto/passes/turned_axes.hpp"
 
 namespace pto {
@@ -30,6 +32,19 @@ std::vector<bool> read_by_kernels(const Graph& graph) {
   return found;
 }
 
+bool is_turned(const Node& node) {
+  const Axes axes = turning_axes(node);
+  return !axes.empty() && !keeps_order(node.type.shape, axes);
+}
+
+// Says whether a reshape makes other axes of those of a transpose, or of a broadcast that a copy
+// repeats in blocks.
+bool regroups_moved(const Graph& graph, Value reshape) {
+  const Node& moved = graph[graph[reshape].operands[0]];
+  if (moved.op == Opcode::transpose) return !keeps_order(moved.type.shape, moved.attributes.axes);
+  return moved.op == Opcode::broadcast && !repeats_in_matrix(graph, moved);
+}
+
 }  // namespace
 
 Graph copy_turned(const Graph& graph) {
@@ -38,10 +53,12 @@ Graph copy_turned(const Graph& graph) {
   return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& old, Value v) {
     Node node = with_bodies(old, copy_turned);
     const bool passes_on = only_moves(node.op) && is_read[static_cast<size_t>(v)];
-    if (!passes_on && !is_in_kernels(node.op)) return b.copy(node, node.operands);
+    const bool is_regrouped = regroups(graph, graph[v]);
+    if (!passes_on && !is_regrouped && !is_in_kernels(node.op)) return b.copy(node, node.operands);
     for (Value& operand : node.operands) {
-      const Axes axes = turning_axes(b.node(operand));
-      if (axes.empty() || keeps_order(b.type(operand).shape, axes)) continue;
+      const Node& read = b.node(operand);
+      const bool is_copied = is_regrouped ? regroups_moved(graph, v) : is_turned(read);
+      if (!is_copied) continue;
       const auto known = copies.find(operand);
       operand = known != copies.end() ? known->second : copies[operand] = b.concat({operand}, 0);
     }

@@ -37,6 +37,20 @@ TEST(CopyTurned, copies_what_a_kernel_reads_once) {
             "transpose concat broadcast exp ");
 }
 
+TEST(CopyTurned, copies_what_a_reshape_regroups) {
+  EXPECT_EQ(copied(kTurned + "  %1 = reshape(%0) : f32[12]\n  return %1", "f32[12]"),
+            "transpose concat reshape ");
+  EXPECT_EQ(copied("  %0 = broadcast(%x) : f32[2, 3, 4]\n"
+                   "  %1 = reshape(%0) : f32[6, 4]\n  return %1",
+                   "f32[6, 4]"),
+            "broadcast concat reshape ");
+  EXPECT_EQ(copied("  %0 = broadcast(%r) : f32[3, 4]\n"
+                   "  %1 = reshape(%0) : f32[12]\n  return %1",
+                   "f32[12]"),
+            "broadcast reshape ");
+  EXPECT_EQ(copied("  %0 = reshape(%x) : f32[12]\n  return %0", "f32[12]"), "reshape ");
+}
+
 TEST(CopyTurned, leaves_what_products_and_callers_take_and_what_keeps_its_order) {
   EXPECT_EQ(copied(kTurned + "  %1 = matmul(%0, %x) : f32[4, 4]\n  return %1", "f32[4, 4]"),
             "transpose matmul ");

@@ -7,6 +7,7 @@
 #include "pto/base/text.hpp"
 #include "pto/ir/print.hpp"
 #include "pto/ir/verify.hpp"
+#include "pto/passes/choose_layout.hpp"
 #include "pto/passes/copy_turned.hpp"
 #include "pto/passes/fold_constants.hpp"
 #include "pto/passes/fuse_regions.hpp"
@@ -42,6 +43,9 @@ constexpr Pass kPasses[] = {
      "in front of the cut into kernels, which must change no bit; dead nodes read products too"},
     {"interchange_loops", [](const Graph& graph, PassNotes*) { return interchange_loops(graph); },
      "in front of the cut into kernels: what was around a loop is in others behind it"},
+    {"choose_layout", [](const Graph& graph, PassNotes*) { return choose_layout(graph); },
+     "in front of copy_turned, which copies what is still turned then; behind all that moves "
+     "transposes, which would move these again"},
     {"copy_turned", [](const Graph& graph, PassNotes*) { return copy_turned(graph); },
      "in front of the cut into kernels, behind all that moves or removes transposes"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },

@@ -15,16 +15,6 @@ bool is_move(Opcode op) {
   return op == Opcode::transpose || op == Opcode::reshape || op == Opcode::broadcast;
 }
 
-// Says whether a broadcast repeats elements along the last two axes, those of a matrix.
-bool repeats_in_matrix(const Graph& graph, const Node& node) {
-  if (node.op != Opcode::broadcast) return false;
-  const Dims &from = graph[node.operands[0]].type.shape, &to = node.type.shape;
-  for (size_t i = 1; i <= std::min<size_t>(2, to.size()); ++i)
-    if (!is_one(to[to.size() - i]) && (i > from.size() || is_one(from[from.size() - i])))
-      return true;
-  return false;
-}
-
 // Says whether a value is another one whose last axis is not its own: a copy of a matrix reads and
 // writes whole cache lines, where a kernel gathers elements.
 bool is_turned(const Graph& graph, Value v) {
@@ -41,6 +31,15 @@ bool is_arithmetic(const Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+bool repeats_in_matrix(const Graph& graph, const Node& node) {
+  if (node.op != Opcode::broadcast) return false;
+  const Dims &from = graph[node.operands[0]].type.shape, &to = node.type.shape;
+  for (size_t i = 1; i <= std::min<size_t>(2, to.size()); ++i)
+    if (!is_one(to[to.size() - i]) && (i > from.size() || is_one(from[from.size() - i])))
+      return true;
+  return false;
+}
 
 bool is_extent(const Graph& graph, const Node& node) {
   return node.op == Opcode::reshape && node.type == Type{DType::I64, {}} &&

@@ -20,6 +20,9 @@
 
 namespace pto {
 
+// Says whether a broadcast repeats elements along the last two axes, those of a matrix.
+bool repeats_in_matrix(const Graph& graph, const Node& node);
+
 class StepNodes {
  public:
   // A body of a step has steps: its numbers stay numbers, and what it passes on is not copied.

@@ -124,9 +124,8 @@ def _needed(nodes: Sequence[fx.Node], of: Translation) -> list[Any]:
 
 
 def raw_shape(promise: Promise) -> tuple:
-    """The sizes of a value as it lies in memory."""
-    order = promise.order or range(len(promise.shape))
-    return tuple(promise.shape[axis] for axis in order)
+    """The sizes of a value as programs read it."""
+    return tuple(promise.shape[axis] for axis in promise.reading)
 
 
 def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node]) -> Group:
@@ -143,7 +142,7 @@ def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node])
     missing = tuple(sorted(needed - set(places), key=str))
     packed = _packed(nodes, of) & constants
     parameters = [
-        Parameter(p.dtype, 0 if p.order else p.stride_class, value in packed)
+        Parameter(p.dtype, p.stride_class_of(p.reading), value in packed)
         for value, p in zip(inputs, promises, strict=True)
     ]
     for symbol in missing:
@@ -168,7 +167,7 @@ def group_of(nodes: Sequence[fx.Node], of: Translation, constants: set[fx.Node])
     def build(tensors: list[Tensor], sizes: Sequence[Any]) -> list[Tensor]:
         known = known_of(sizes)
         given = zip(inputs, promises, tensors, strict=False)
-        values = {value: arranged(x, inverse(p.order or range(x.ndim))) for value, p, x in given}
+        values = {value: arranged(x, inverse(p.reading)) for value, p, x in given}
         building = Building(of, values, known)
         for node in nodes:
             building.value(node)

@@ -45,6 +45,8 @@ def slice_scatter(
                                  step)  # fmt: skip
 
 
+_ADDED = "sums of single elements at positions, which ATen adds faster"
+
 # --- positions that tensors say -------------------------------------------------------------------
 
 
@@ -78,10 +80,25 @@ def index(out: Out, x: Tensor, indices: list) -> Tensor:
 def index_put(
     out: Out, x: Tensor, indices: list, values: Tensor, accumulate: bool = False
 ) -> Tensor:
-    only(not accumulate, "sums at positions, which ATen adds faster")
-    if [one.dtype for one in indices if one is not None] == [tile.boolean]:
+    given = [one for one in indices if one is not None]
+    if accumulate:
+        only(len(given) == 1 and x.dtype is not tile.boolean, _ADDED)
+    elif [one.dtype for one in given] == [tile.boolean]:
         return positions.put_where(x, indices, values)
-    return positions.put(x, _numbers(indices), values)
+    return positions.put(x, _numbers(indices), values, accumulate)
+
+
+@row(Kind.GATHER, "embedding_dense_backward")
+def embedding_gradient(
+    out: Out, d: Tensor, index: Tensor, count: Any, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor:
+    only(not scale_grad_by_freq, "a gradient that is divided by how often its row is read")
+    row = out.shape[1]
+    flat = positions.each_there(tile.reshape(tile.cast(index, tile.i64), math.prod(index.shape)))
+    if padding_idx >= 0:
+        flat = tile.where(flat == padding_idx, -1, flat)  # which is left out
+    zeros = tile.zeros([out.shape[0], row], d.dtype)
+    return tile.index_add(zeros, 0, flat, tile.reshape(d, [flat.shape[0], row]))
 
 
 @row(Kind.GATHER, "scatter.src", "scatter.value")
@@ -90,6 +107,6 @@ def scatter(out: Out, x: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
     return tile.scatter(x, dim, positions.each_there(index), src)
 
 
-@row(Kind.GATHER, "scatter_add", "embedding_dense_backward")
+@row(Kind.GATHER, "scatter_add")
 def sums_at(out: Out, *args: Any) -> Tensor:
-    raise NotExpressible("sums at positions, which ATen adds faster")
+    raise NotExpressible(_ADDED)

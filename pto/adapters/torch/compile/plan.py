@@ -19,6 +19,7 @@ from pto.adapters.torch.compile.groups import Group, group_of, inputs_of, leavin
 from pto.adapters.torch.compile.rows import Kind, is_operator
 from pto.adapters.torch.compile.sizes import expression, is_from_data, symbols_of
 from pto.adapters.torch.compile.translate import Translation, is_part, is_symbolic, overload_of
+from pto.adapters.torch.compile.values import ANY
 from pto.errors import Error
 from pto.formulas import NotExpressible
 from pto.graphs.partition import Partition
@@ -79,6 +80,7 @@ class Planner:
         self.graph, self.constants = graph, constants
         self.of = Translation(precision)
         self.parts: Partition[fx.Node] = Partition(self.fits)
+        self.copies_alone = False  # whether the graph does nothing else
 
     def fits(self, nodes: list[fx.Node]) -> bool:
         if len(nodes) > NODES_MAX or len(inputs_of(nodes, self.of)) > INPUTS_MAX:
@@ -89,10 +91,9 @@ class Planner:
         for node in self.graph.nodes:
             if self._is_step(node):
                 self._add(node)
-        steps: list[Step] = []
-        for nodes in self.parts.groups():
-            steps += self._steps_of(nodes)
-        return steps
+        groups = self.parts.groups()
+        self.copies_alone = all(self._copies(node) for nodes in groups for node in nodes)
+        return [step for nodes in groups for step in self._steps_of(nodes)]
 
     def _is_step(self, node: fx.Node) -> bool:
         if node.op in ("placeholder", "output", "get_attr") or is_part(node):
@@ -120,9 +121,26 @@ class Planner:
             (node,) = nodes
             kind, reason = self._apart(node)
             return iter([Step(kind, (node,), reason)])
-        if all(self.of.row(node).kind is Kind.COPY for node in nodes):
+        if all(map(self._copies, nodes)) and self._copies_as_fast(nodes):
             return iter([Step(ATEN, (node,), "a copy alone") for node in nodes])
         return self._programs(nodes)
+
+    def _copies(self, node: fx.Node) -> bool:
+        return self.of.fuses(node) and self.of.row(node).kind is Kind.COPY
+
+    def _copies_as_fast(self, nodes: Sequence[fx.Node]) -> bool:
+        """Says whether ATen copies these as fast, without a program that has to be compiled."""
+        read = [self.of.promise(value) for value in inputs_of(nodes, self.of)]
+        if any(one.stride_class_of(one.reading) == ANY for one in read):
+            return True
+        return not self.copies_alone and not any(map(self._turns, nodes))
+
+    def _turns(self, node: fx.Node) -> bool:
+        """Says whether the innermost axis of a copy is another one than that of what it copies."""
+        tensors = [one for one in (node.args[0], node) if isinstance(one, fx.Node)]
+        tensors = [one for one in tensors if isinstance(one.meta["val"], torch.Tensor)]
+        both = [self.of.promise(one).reading for one in tensors]
+        return len(both) == 2 and both[0][-1:] != both[1][-1:]
 
     def _apart(self, node: fx.Node) -> tuple[str, str]:
         if node.target in _WRITES:

@@ -185,11 +185,8 @@ class Replay:
         return f"filled([{sizes}], [{strides}], {value}, {dtype})"
 
     def in_memory(self, node: fx.Node) -> str:
-        """The name of a value whose axes stand in the order of memory."""
-        order = self._order(node)
-        if order is None:
-            return self.value(node)
-        return self.arranged(node, order)
+        """The name of a value whose axes stand in the order in which programs read them."""
+        return self.arranged(node, self.of.promise(node).reading)
 
     def arranged(self, node: fx.Node, order: Sequence[int]) -> str:
         """The text of a value with its axes in this order, which its view's base often has."""

@@ -58,6 +58,19 @@ class Promise:
         return tuple(order) if dense else None
 
     @kept
+    def reading(self) -> tuple[int, ...]:
+        """The axes in the order in which programs read them: that in memory, where the innermost
+        axis has no gaps there, else as they stand."""
+        if self.order is not None:
+            return self.order
+        axes, strides = range(self.fake.ndim), self.fake.stride()
+        hints = [_hint(stride) for stride in strides]
+        if self.stride_class != ANY or None in hints or 0 in hints:
+            return tuple(axes)
+        order = sorted(axes, key=lambda axis: (-hints[axis], axis))
+        return tuple(order) if _same(strides[order[-1]], 1) else tuple(axes)
+
+    @kept
     def is_exact(self) -> bool:
         """Says whether the strides are those of a new tensor, its axes put back from `order`."""
         order = self.order
@@ -69,7 +82,12 @@ class Promise:
     @kept
     def stride_class(self) -> int:
         """The StrideClass of this tensor, its axes as they stand."""
-        sizes, strides = self.fake.shape, self.fake.stride()
+        return self.stride_class_of(range(self.fake.ndim))
+
+    def stride_class_of(self, order: Sequence[int]) -> int:
+        """The StrideClass of this tensor with its axes in this order."""
+        sizes, strides = ([one[axis] for axis in order]
+                          for one in (self.fake.shape, self.fake.stride()))  # fmt: skip
         if _is_dense(sizes, strides):
             return CONTIGUOUS
         return ROWS if _same(sizes[-1], 1) or _same(strides[-1], 1) else ANY

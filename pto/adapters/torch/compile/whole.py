@@ -4,11 +4,12 @@
     with kept_whole():                     # while PyTorch traces
         exported.run_decompositions(decompositions())
 
-Resizing a picture decomposes into reads at computed positions, and ATen's kernels run 1.5 to 30
-times as fast as programs of these. So do those that shuffle pixels whose channels lie innermost;
-other pixels are shuffled by programs, which are faster. The decompositions stand in the table of
-core ATen, and in Python kernels that the dispatcher asks before it (torch.export overrides those in
-the same way). Thread safety: that of PyTorch's tracing, which one thread does at a time.
+Resizing a picture, putting a border of reflections around it, or adding its patches decomposes into
+reads and writes at computed positions; kernels of ATen run 1.5 to 30 times as fast as programs of
+these. So do those that shuffle pixels whose channels lie innermost; programs, which are faster,
+shuffle other pixels. The decompositions stand in the table of core ATen, and in Python kernels that
+the dispatcher asks before it (torch.export overrides those in the same way). Thread safety: that of
+PyTorch's tracing, which one thread does at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +27,9 @@ from torch._prims_common import suggest_memory_format
 _CHANNELS = ("channel_shuffle", "native_channel_shuffle")
 _PIXELS = (torch.ops.aten.pixel_shuffle.default, torch.ops.aten.pixel_unshuffle.default)
 _RESIZES = [name for name in dir(torch._C._nn) if name.startswith(("upsample_", "_upsample_"))]
-_NAMES = (*_CHANNELS, *_RESIZES, *(f"{name}_backward" for name in _RESIZES))
+_BORDERS = [f"{kind}_pad{axes}d" for kind in ("reflection", "replication") for axes in (1, 2, 3)]
+_PICTURES = [*_RESIZES, *_BORDERS]
+_NAMES = ("col2im", *_CHANNELS, *_PICTURES, *(f"{name}_backward" for name in _PICTURES))
 _PACKETS = [getattr(torch.ops.aten, name) for name in _NAMES]
 WHOLE = tuple(getattr(packet, name) for packet in _PACKETS for name in packet.overloads())
 _KEEP_FORMAT = ("upsample_bilinear2d_backward", "upsample_trilinear3d_backward")  # of d
