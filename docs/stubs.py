@@ -30,7 +30,9 @@ ADAPTERS = ("torch", "tensorflow", "jax", "onnxruntime", "mindspore")
 KNOW_SIZES = ("jax", "mindspore")  # before a program runs; they refuse what does not
 ROOMS = ("aten", "comm", "models", "ops", "testing")
 PROPERTIES = {
+    "T": "Tensor",
     "dtype": "DType",
+    "mT": "Tensor",
     "ndim": "int",
     "shape": "tuple[Any, ...]",
 }

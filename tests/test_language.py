@@ -236,3 +236,13 @@ def test_scalars_take_the_type_of_what_they_meet():
     graph, _ = trace.finish(x * factor)
     got = pto.interpret(graph, A[0].astype(np.float16), 0.5)
     np.testing.assert_array_equal(got, A[0].astype(np.float16) * np.float16(0.5))
+
+
+def test_the_transposes_of_numpy():
+    cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for array in (A[0, 0], A[0], A, cube):
+        same(run(lambda x: x.T + 0, array), array.T)
+    for array in (A, cube):
+        same(run(lambda x: x.mT @ x, array), np.swapaxes(array, -1, -2) @ array)
+    with pytest.raises(pto.errors.InvalidType, match="x.mT has two axes or more, and x has 1"):
+        run(lambda x: x.mT, A[0])

@@ -12,7 +12,7 @@ A Tensor is a handle on a version of a value: `x[i] = y` puts it on the next ver
 of a loop a tensor from outside stands for an input of the body: scope.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pto.errors import Error, InvalidType, TracedCondition, UnknownAttribute, nearest
@@ -100,6 +100,25 @@ class Tensor:
     def dim(self) -> int:
         """As `ndim`: the number of axes."""
         return self.ndim
+
+    @property
+    def T(self) -> "Tensor":
+        """This tensor with its axes in the opposite order."""
+        return self._turned(range(self.ndim)[::-1])
+
+    @property
+    def mT(self) -> "Tensor":
+        """This tensor with its last two axes exchanged."""
+        if self.ndim < 2:
+            fail(f"x.mT has two axes or more, and x has {self.ndim}",
+                 "the last two axes, those of a matrix, are exchanged",
+                 "pass a matrix, or x[:, None]", InvalidType)  # fmt: skip
+        return self._turned([*range(self.ndim - 2), self.ndim - 1, self.ndim - 2])
+
+    def _turned(self, axes: Sequence[int]) -> "Tensor":
+        if self.ndim < 2:
+            return self
+        return Tensor(self.trace, self.trace.here().transpose(self.value, list(axes)))
 
     def __repr__(self) -> str:
         kind = f"{self._dtype}[{', '.join(map(str, self._shape))}]"
