@@ -347,8 +347,10 @@ void RegionBody::print_prefetch() {
     if (!items.empty() && row.step == AxisStep::None) continue;  // the same row again
     if (plan_.rows && items.empty()) continue;                   // there is only one row
     const int64_t item = pto::bytes(body_[i.value].type.dtype);
-    const std::string ahead = bytes ? std::to_string(std::max<int64_t>(*bytes / item, 1))
-                                    : stride(tensor, row.dims.back());
+    std::string ahead = bytes ? std::to_string(std::max<int64_t>(*bytes / item, 1))
+                              : stride(tensor, row.dims.back());
+    if (!bytes && plan_.loop_axes().empty())
+      ahead += " * rows_ahead(n * " + std::to_string(item) + ")";
     const std::string from = offset(tensor, i.accesses) + " + j + " + ahead;
     const char* const how = bytes || plan_.sweeps > 1 ? "prefetch" : "prefetch_stream";
     if (done.insert(from).second) w_.line(std::string("if (far) ") + how + "(w, " + from + ");");

@@ -363,6 +363,12 @@ PTO_INLINE void prefetch(Whole<W>, const T* p) {
 template <class T>
 PTO_INLINE void prefetch(Rest, const T*) {}
 
+// Counts the rows from one to that which is asked for with it: some lines ahead, though it is short.
+PTO_INLINE int64_t rows_ahead(int64_t row_bytes) {
+  constexpr int64_t kAheadBytes = 2048;
+  return row_bytes >= kAheadBytes ? 1 : kAheadBytes / max_size(row_bytes, 1);
+}
+
 // Asks for what follows of streams that are read once, which Zen 4 does by itself (machine.hpp).
 template <class W, class T>
 PTO_INLINE void prefetch_stream([[maybe_unused]] W w, [[maybe_unused]] const T* p) {
