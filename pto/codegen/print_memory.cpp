@@ -178,8 +178,12 @@ void GraphPrinter::copy_outputs() {
     }
     from[k] = place(v);
     const Made made = made_by(graph_, v);
-    const bool is_apart = made.node >= 0 && storage_.homes.at(made).part_of < 0 &&
-                          storage_.given[static_cast<size_t>(storage_.homes.at(made).buffer)] < 0;
+    Value base = v;
+    while (only_moves(graph_[base].op)) base = graph_[base].operands[0];
+    const bool is_apart =
+        made.node < 0 ? graph_[base].is_parameter() && !held_.count(base)
+                      : storage_.homes.at(made).part_of < 0 &&
+                            storage_.given[static_cast<size_t>(storage_.homes.at(made).buffer)] < 0;
     if (is_apart || is_root_) continue;
     from[k] = fresh(graph_[v].type);
     copy(from[k], place(v));

@@ -71,15 +71,20 @@ def causal(q, keys, values, table, lengths, scale):
         rows = _by_heads(mine, of_keys)
         sees = first + arange(rows.shape[1]) // (heads // of_keys)
         most, total, out = no_keys(rows)
-        for j in loop((pages + some - 1) // some):
-            begin = j * some * page
+        span = some * page
+        whole = max(first, 0) // span  # blocks of keys that all these queries see
+        for j in loop(whole):
+            k, v = (
+                rows_of(one, table[i, j * some : j * some + some], span) for one in (keys, values)
+            )
+            most, total, out = more_keys(scores_of(rows, k, scale), v, q.dtype, most, total, out)
+        for j in loop(whole, (pages + some - 1) // some):
+            begin = j * span
             these = table[i, j * some : min(j * some + some, pages)]
-            size = min(some * page, end - begin)
-            k, v = (rows_of(one, these, size) for one in (keys, values))
-            scores = scores_of(rows, k, scale)
-            if begin + size > first:
-                place = begin + arange(k.shape[0])
-                scores = where(place[None, :] < sees[:, None], scores, -math.inf)
+            k, v = (rows_of(one, these, min(span, end - begin)) for one in (keys, values))
+            place = begin + arange(k.shape[0])
+            seen = place[None, :] < sees[:, None]
+            scores = where(seen, scores_of(rows, k, scale), -math.inf)
             most, total, out = more_keys(scores, v, q.dtype, most, total, out)
         made[t, :tokens] = _by_tokens(cast(outputs(total, out), q.dtype), mine.shape[0])
         sums[t, :tokens] = _by_tokens((most + log(total))[:, :, 0], mine.shape[0])
