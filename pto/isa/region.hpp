@@ -363,7 +363,8 @@ PTO_INLINE void prefetch(Whole<W>, const T* p) {
 template <class T>
 PTO_INLINE void prefetch(Rest, const T*) {}
 
-// Counts the rows from one to that which is asked for with it: some lines ahead, though it is short.
+// Counts the rows from one to that which is asked for with it: some lines ahead, also of short
+// ones.
 PTO_INLINE int64_t rows_ahead(int64_t row_bytes) {
   constexpr int64_t kAheadBytes = 2048;
   return row_bytes >= kAheadBytes ? 1 : kAheadBytes / max_size(row_bytes, 1);
