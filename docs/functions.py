@@ -78,6 +78,8 @@ ABOUT = {  # what a tensor says of itself, and what whole numbers of a program h
     "x.shape": "the sizes, each an int, or a number that the call knows",
     "x.ndim": "the number of axes", "x.dim()": "the same", "x.dtype": "the element type",
     "x.valid_shape": "the shape: every element exists",
+    "x.T.shape": "`x.T` has the axes in the opposite order",
+    "x.mT.shape": "`x.mT` has the last two axes exchanged",
     "x.shape[1].min(2)": "[min](#min) of two whole numbers",
     "x.shape[1].max(2)": "[max](#max) of two whole numbers",
     "round(i[0])": "the number itself", "i[0].as_variable()": "the number itself",
