@@ -15,12 +15,6 @@
 namespace pto {
 namespace {
 
-Axes inverse(const Axes& axes) {
-  Axes found(axes.size());
-  for (size_t i = 0; i < axes.size(); ++i) found[static_cast<size_t>(axes[i])] = int64_t(i);
-  return found;
-}
-
 // Returns the axes of the transpose by `second` of a transpose by `first`.
 Axes joined(const Axes& first, const Axes& second) {
   Axes found;
@@ -34,11 +28,7 @@ Axes unturned_axes(size_t rank) {
   return axes;
 }
 
-Dims in_order(const Dims& shape, const Axes& axes) {
-  Dims found;
-  for (const int64_t axis : axes) found.push_back(shape[static_cast<size_t>(axis)]);
-  return found;
-}
+Axes inverse(const Axes& axes) { return unturned(unturned_axes(axes.size()), axes); }
 
 Axes axes_of(const Node& node) {
   return node.op == Opcode::transpose ? node.attributes.axes
@@ -112,7 +102,7 @@ void Trees::add_edges(Value v) {
 // Counts the bytes that are copied in a layout, for one element of each tensor.
 int64_t Trees::copied(Value root, const Axes& layout) const {
   const auto turns = [&](const Axes& axes) {
-    const Dims shape = in_order(graph_[root].type.shape, inverse(layout));
+    const Dims shape = unturned(graph_[root].type.shape, layout);
     const Axes all = joined(axes, inverse(layout));
     return all.back() != int64_t(all.size()) - 1 && !keeps_order(shape, all);
   };
@@ -152,7 +142,7 @@ class Turning {
       const Value old = graph[v].operands[i];
       const auto made = made_.find(old);
       operands.push_back(made != made_.end() ? made->second
-                                             : unturned(b, node.operands[i], layout));
+                                             : as_computed(b, node.operands[i], layout));
     }
     made_[v] = b.copy(node, std::move(operands));
     return b.transpose(made_[v], layout);
@@ -171,22 +161,23 @@ class Turning {
     return std::is_sorted(axes.begin(), axes.end()) ? x : b.transpose(x, axes);
   }
   // Returns what a broadcast repeats, with all axes, in the order of a tree.
-  static Value spread(GraphBuilder& b, Value source, const Axes& back) {
+  static Value spread(GraphBuilder& b, Value source, const Axes& layout) {
     Dims whole = b.type(source).shape;
-    whole.insert(whole.begin(), back.size() - whole.size(), Dim(1));
-    const Dims shape = in_order(whole, back);
+    whole.insert(whole.begin(), layout.size() - whole.size(), Dim(1));
+    const Dims shape = unturned(whole, layout);
+    const Axes back = inverse(layout);
     if (keeps_order(shape, back)) return b.reshape(source, shape);
     return turned(b, whole == b.type(source).shape ? source : b.reshape(source, whole), back);
   }
   // Returns what a tree reads in its order; each of its nodes the same value.
-  Value unturned(GraphBuilder& b, Value v, const Axes& layout) {
+  Value as_computed(GraphBuilder& b, Value v, const Axes& layout) {
     const auto known = read_.find({v, layout});
     if (known != read_.end()) return known->second;
     const Node node = b.node(v);
     const Axes back = inverse(layout);
     Value found;
     if (node.op == Opcode::broadcast) {
-      found = b.broadcast(spread(b, node.operands[0], back), in_order(node.type.shape, back));
+      found = b.broadcast(spread(b, node.operands[0], layout), unturned(node.type.shape, layout));
     } else if (node.op == Opcode::transpose) {
       found = turned(b, node.operands[0], joined(node.attributes.axes, back));
     } else {

@@ -12,14 +12,6 @@ namespace {
 
 using Answer = std::optional<Value>;
 
-// Puts what belongs to the axes of a result where it belongs before the transpose.
-template <class T>
-std::vector<T> unturned(const std::vector<T>& items, const Axes& axes) {
-  std::vector<T> before = items;
-  for (size_t i = 0; i < axes.size(); ++i) before[static_cast<size_t>(axes[i])] = items[i];
-  return before;
-}
-
 // Returns what a broadcast repeats, in the rank and the order before the transpose; nothing where
 // its elements would come in another order.
 Answer unturned_source(GraphBuilder& b, Value source, const Axes& axes) {
@@ -33,7 +25,7 @@ Answer unturned_source(GraphBuilder& b, Value source, const Axes& axes) {
 }
 
 // Returns a value of which `v` is the transpose; nothing where it would have to be computed.
-Answer unturned(GraphBuilder& b, Value v, const Axes& axes) {
+Answer unturned_value(GraphBuilder& b, Value v, const Axes& axes) {
   const Node node = b.node(v);
   if (node.op == Opcode::transpose && node.attributes.axes == axes) return node.operands[0];
   if (node.op != Opcode::broadcast) return std::nullopt;
@@ -46,7 +38,7 @@ std::optional<std::vector<Value>> all_unturned(GraphBuilder& b, const std::vecto
                                                const Axes& axes) {
   std::vector<Value> found;
   for (const Value v : values) {
-    const Answer one = unturned(b, v, axes);
+    const Answer one = unturned_value(b, v, axes);
     if (!one) return std::nullopt;
     found.push_back(*one);
   }

@@ -26,6 +26,14 @@ inline Axes turning_axes(const Node& node) {
   return turns ? axes : Axes();
 }
 
+// Puts what belongs to the axes of a transpose's result where it belongs before the transpose.
+template <class T>
+std::vector<T> unturned(const std::vector<T>& items, const Axes& axes) {
+  std::vector<T> before = items;
+  for (size_t i = 0; i < axes.size(); ++i) before[static_cast<size_t>(axes[i])] = items[i];
+  return before;
+}
+
 // Says whether only axes of one element change their places; `shape` is that of the result.
 inline bool keeps_order(const Dims& shape, const Axes& axes) {
   int64_t last = -1;
