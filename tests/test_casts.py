@@ -182,6 +182,28 @@ def test_compiled_casts_have_the_bits_of_their_definition():
         np.testing.assert_array_equal(got, expected, err_msg=mode.name)
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_compiled_casts_store_the_bits_that_they_compute_with(kind):
+    @pto.jit
+    def both(x):
+        half = pto.cast(x, kind)
+        return half, half.to(pto.f32), pto.amax(half.to(pto.f32), -1)
+
+    bits = np.arange(0, 2**32, 65521, "u4")
+    bits = np.concatenate(
+        [bits, bits & 0xFFFF0000, (bits & 0xFFFF0000) + 0x8000, bits | 0x7F800000]
+    )
+    x = np.resize(bits, (61, bits.size // 61)).view("f4")
+    with np.errstate(all="ignore"):
+        want = x.astype(numpy_type(kind))
+    stored, used, most = both(x)
+    np.testing.assert_array_equal(stored.astype("f4"), want.astype("f4"))
+    np.testing.assert_array_equal(used, want.astype("f4"))
+    np.testing.assert_array_equal(most, want.astype("f4").max(-1))
+    is_number = ~np.isnan(want)
+    assert (stored.view("u2") == want.view("u2"))[is_number].all()
+
+
 def test_a_row_is_quantised_by_its_largest_number():
     x = np.array([[0.5, -1.25, 3.0, -7.0], [2, 0, 7.5, -0.25], [0, 0, 0, 0]], "f4")
     values, scale = run(lambda x: pto.quantize(x), x)

@@ -211,6 +211,17 @@ PTO_INLINE Vec<Raw<T>, N> narrow(Vec<Compute<T>, N> v) {
   }
 }
 
+// Rounds floats to numbers of bfloat16_t, whose bits are the upper half.
+template <class V>
+PTO_INLINE V rounded_to_bfloat16(V v) {
+  using Words = Vec<uint32_t, kCount<V>>;
+  return bit_cast<V>(Words(bits::bfloat16_from_float<V, Words>(v) << 16));
+}
+template <class V>
+PTO_INLINE Vec<uint16_t, kCount<V>> upper_halves(V v) {
+  return narrow_integers(Vec<uint32_t, kCount<V>>(bit_cast<Vec<uint32_t, kCount<V>>>(v) >> 16));
+}
+
 // Bits 0 .. n - 1, n <= 64.
 PTO_INLINE uint64_t low_bits(int n) { return n == 64 ? ~uint64_t(0) : (uint64_t(1) << n) - 1; }
 
