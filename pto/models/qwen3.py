@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from pto.language.control import loop
-from pto.language.dtypes import f32
+from pto.language.dtypes import f32, i32
 from pto.language.elementwise import log, where
 from pto.language.fill import full, zeros
 from pto.language.generated import arange
@@ -32,44 +32,31 @@ QUERIES = 32  # tokens at a time
 
 
 def _turned(x: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """rope_half of the RMSNorm of each head, [b, s, heads, d]."""
+    """rope_half of the RMSNorm of rows; angles broadcast to the shape of x."""
     normed, out, half = cast(rms_norm(x, gamma), f32), tensor(x.shape, x.dtype), x.shape[-1] // 2
-    cos, sin = (cast(one, f32)[:, :, None] for one in (cos, sin))
-    turn(normed[..., :half], normed[..., half:], cos, sin, out)
+    turn(normed[..., :half], normed[..., half:], cast(cos, f32), cast(sin, f32), out)
     return out
 
 
-def _by_heads(x: Tensor, of_keys: Any) -> Tensor:
-    """[heads of keys, tokens * group, ...] of [tokens, heads, ...]."""
-    tokens, heads, *rest = x.shape
-    split = x.reshape(tokens, of_keys, heads // of_keys, *rest).transpose(0, 1)
-    return split.reshape(of_keys, tokens * (heads // of_keys), *rest)
-
-
-def _by_tokens(x: Tensor, tokens: Any) -> Tensor:
-    """_by_heads backwards."""
-    of_keys, rows, *rest = x.shape
-    split = x.reshape(of_keys, tokens, rows // tokens, *rest).transpose(0, 1)
-    return split.reshape(tokens, of_keys * (rows // tokens), *rest)
-
-
 @jit
-def causal(q, keys, values, table, lengths, scale):
+def causal(q, gamma, cos, sin, keys, values, table, lengths, scale):
     """(result [b, s, heads, d], log_sums [b, s, heads]); blocks of queries go side by side."""
     (b, s, heads, d), (_, page, of_keys, _) = q.shape, keys.shape
-    width, some = max(1, min(s, QUERIES)), max(1, BLOCK // page)
+    group, width, some = heads // of_keys, max(1, min(s, QUERIES)), max(1, BLOCK // page)
     blocks = (s + width - 1) // width
-    made = zeros([b * blocks, width, heads, d], q.dtype)
-    sums = full([b * blocks, width, heads], -math.inf)
+    made = zeros([b * blocks, of_keys, width, group, d], q.dtype)
+    sums = full([b * blocks, of_keys, width, group], -math.inf)
     for t in loop(b * blocks):
         i, start = t // blocks, t % blocks * width
         n, tokens = lengths[i], min(width, s - start)
+        mine, angles = slice(start, start + tokens), (None, slice(start, start + tokens), None)
+        by_heads = q[i, mine].reshape(tokens, of_keys, group, d).transpose(0, 1)
+        rows = _turned(by_heads, gamma, cos[i][angles], sin[i][angles])
+        rows = rows.reshape(of_keys, tokens * group, d)
         first = n - s + 1 + start  # how many keys the first query sees
         end = max(first + tokens - 1, 0)
         pages = (end + page - 1) // page
-        mine = q[i, start : start + tokens]
-        rows = _by_heads(mine, of_keys)
-        sees = first + arange(rows.shape[1]) // (heads // of_keys)
+        sees = arange(rows.shape[1], dtype=i32) // group  # keys more than the first query
         most, total, out = no_keys(rows)
         span = some * page
         whole = max(first, 0) // span  # blocks of keys that all these queries see
@@ -82,14 +69,21 @@ def causal(q, keys, values, table, lengths, scale):
             begin = j * span
             these = table[i, j * some : min(j * some + some, pages)]
             k, v = (rows_of(one, these, min(span, end - begin)) for one in (keys, values))
-            place = begin + arange(k.shape[0])
-            seen = place[None, :] < sees[:, None]
+            limit = sees + (first - begin)
+            seen = arange(k.shape[0], dtype=i32)[None, :] < limit[:, None]
             scores = where(seen, scores_of(rows, k, scale), -math.inf)
             most, total, out = more_keys(scores, v, q.dtype, most, total, out)
-        made[t, :tokens] = _by_tokens(cast(outputs(total, out), q.dtype), mine.shape[0])
-        sums[t, :tokens] = _by_tokens((most + log(total))[:, :, 0], mine.shape[0])
-    made, sums = (x.reshape(b, blocks * width, *x.shape[2:])[:, :s] for x in (made, sums))
-    return made, sums
+        found = cast(outputs(total, out), q.dtype)
+        made[t, :, :tokens] = found.reshape(of_keys, tokens, group, d)
+        sums[t, :, :tokens] = (most + log(total)).reshape(of_keys, tokens, group)
+    return tuple(_by_tokens(x, b, s) for x in (made, sums))
+
+
+def _by_tokens(x: Tensor, b: Any, s: Any) -> Tensor:
+    """[b, s, heads, ...] of [blocks, heads of keys, tokens of a block, group, ...]."""
+    _, of_keys, width, group, *rest = x.shape
+    tokens = (s + width - 1) // width * width
+    return x.transpose(1, 2).reshape(b, tokens, of_keys * group, *rest)[:, :s]
 
 
 @op(
@@ -118,12 +112,12 @@ class Qwen3Attention:
         check_lengths(lengths, table, page)
         check_pages(lengths, table, keys)
         q.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of q and keys")
-        rows = (_turned(k, gamma_k, cos, sin), v)
+        rows = (_turned(k, gamma_k, cos[:, :, None], sin[:, :, None]), v)
         slots = slots.reshape(b * s)
         caches = [
             scatter_update(one, slots, x.reshape(b * s, of_keys, d))
             for one, x in zip((keys, values), rows, strict=True)
         ]
         factor = rsqrt_of(q, d) if scale is None else cast(scale, f32)
-        found = causal(_turned(q, gamma_q, cos, sin), *caches, table, lengths, factor)
+        found = causal(q, gamma_q, cos, sin, *caches, table, lengths, factor)
         return *found, *caches

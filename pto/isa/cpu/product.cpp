@@ -40,7 +40,7 @@ class Batches {
         where_(where),
         c_(c),
         a_(a),
-        b_(b),
+        b_(lying(b, pages)),
         precision_(precision != 0 ? precision : pto_matmul_precision()),
         packed_(packed, a, b, precision_),
         rows_(c.sizes[c.rank - 2]),
@@ -49,7 +49,7 @@ class Batches {
         batches_(count(c)),
         threads_(threads),
         cut_(batches_, rows_, cols_, threads),
-        pages_(pages),
+        pages_(is_one(pages) ? nullptr : pages),
         soon_(soon),
         is_asked_(is_asked) {}
 
@@ -76,6 +76,15 @@ class Batches {
     int64_t found = 1;
     for (int axis = 0; axis + 2 < x.rank; ++axis) found *= x.sizes[axis];
     return found;
+  }
+
+  // A single page is read where it lies, by any loop.
+  static bool is_one(const pto_pages* pages) { return pages && pages->runs.count == 1; }
+  static pto_tensor lying(pto_tensor b, const pto_pages* pages) {
+    if (!is_one(pages)) return b;
+    const int64_t place = static_cast<const char*>(b.data) - static_cast<char*>(pages->copy);
+    b.data = const_cast<char*>(pto_run_at(&pages->runs, 0)) + place;
+    return b;
   }
 
   // The matrix of x that batch `batch` of c reads, from a row and column on.
@@ -237,7 +246,8 @@ class Batches {
 
   pto_services* const services_;
   const char* const where_;
-  const pto_tensor &c_, &a_, &b_;
+  const pto_tensor &c_, &a_;
+  const pto_tensor b_;
   const int precision_;
   const PackedRight packed_;
   const int64_t rows_, cols_, depth_, batches_;
