@@ -271,9 +271,7 @@ void RegionBody::print_piece() {
       if (!plan_.roots(sweep).empty()) print_piece_sweep(sweep);
     std::vector<std::string> stores;
     for (size_t o = 0; o < plan_.outputs.size(); ++o)
-      if (!plan_.stored_in_sweep(plan_.outputs[o]))
-        stores.push_back("store(w, " + output_pointer(o) + " + j, " +
-                         tile(plan_.outputs[o].instance) + ", stream);");
+      if (!plan_.stored_in_sweep(plan_.outputs[o])) stores.push_back(store(o));
     for (const std::string& store : stores) w_.line(store);
   } else {
     print_prefetch();
@@ -310,6 +308,16 @@ void RegionBody::print_piece_sweep(int sweep) {
   for (int i : reductions) scopes_.back()[i] = numbered("v", i);
 }
 
+// The store of an output, whose tile it defines.
+std::string RegionBody::store(size_t output) {
+  const int i = plan_.outputs[output].instance;
+  const DType dtype = node(i).type.dtype;
+  const bool is_rounded =
+      info(node(i).op).family == Family::Convert && (dtype == DType::BF16 || dtype == DType::F16);
+  return std::string(is_rounded ? "store_rounded" : "store") + "(w, " + output_pointer(output) +
+         " + j, " + tile(i) + ", stream);";
+}
+
 // All tiles come before the stores: an output may lie where an input does.
 void RegionBody::print_stores(int sweep) {
   std::vector<std::string> stores;
@@ -317,8 +325,7 @@ void RegionBody::print_stores(int sweep) {
     const RegionOutput& output = plan_.outputs[o];
     if (plan_.stored_in_sweep(output) &&
         (!plan_.reduces() || plan_.at(output.instance).level == sweep))
-      stores.push_back("store(w, " + output_pointer(o) + " + j, " + tile(output.instance) +
-                       ", stream);");
+      stores.push_back(store(o));
   }
   for (const std::string& store : stores) w_.line(store);
 }

@@ -82,6 +82,7 @@ class RegionBody {
   bool takes_vectors() const;
   void print_vectors();
   void print_piece_sweep(int sweep);
+  std::string store(size_t output);
   void print_stores(int sweep);
   std::optional<int64_t> prefetch_bytes() const;
   void print_prefetch();

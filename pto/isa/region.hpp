@@ -8,11 +8,11 @@
 //       store(w, out + j, v1, false);
 //     });
 //
-// region_values.hpp has the tiles and the widths `w`.
+// region_values.hpp has the tiles and the widths `w`, region_transfer.hpp their loads and stores.
 //
 // Thread safety: a region runs on one thread; several may share tensors that they only read.
 #pragma once
-#include "pto/isa/region_values.hpp"
+#include "pto/isa/region_transfer.hpp"
 
 #define PTO_EXPORT __attribute__((visibility("default")))
 
@@ -87,7 +87,7 @@ template <class C, class W, class S>
 PTO_INLINE auto load(W w, const S* p) {
   using M = Stored<S>;
   auto t = make<M>(w);
-  TLOAD(t, GlobalTensor(const_cast<M*>(reinterpret_cast<const M*>(p)), w.count()));
+  load_elements(w, t, reinterpret_cast<const M*>(p));
   if constexpr (kSame<C, M>)
     return t;
   else
@@ -197,21 +197,16 @@ PTO_INLINE auto load_folded(W w, const S* p, int64_t j, Folded<N>& axis) {
   return load<C>(w, gathered);
 }
 
-// Stores past the caches if `stream` is set and the tile is whole; the caller has checked
-// alignment.
-template <int W, class S, class Source>
-PTO_INLINE void store(Whole<W> w, S* p, Source& s, bool stream) {
-  auto t = stored<Stored<S>>(w, s);
-  auto* const to = reinterpret_cast<typename decltype(t)::DType*>(p);
-  if (stream)
-    TSTORE<CacheHint::Stream>(GlobalTensor(to, kCountOf<W>), t);
-  else
-    TSTORE(GlobalTensor(to, kCountOf<W>), t);
+template <class W, class S, class Source>
+PTO_INLINE void store(W w, S* p, Source& s, bool stream) {
+  auto t = convert<Stored<S>>(w, s);
+  store_elements(w, reinterpret_cast<Stored<S>*>(p), t, stream);
 }
-template <class S, class Source>
-PTO_INLINE void store(Rest w, S* p, Source& s, bool) {
-  auto t = stored<Stored<S>>(w, s);
-  TSTORE(GlobalTensor(reinterpret_cast<typename decltype(t)::DType*>(p), w.count()), t);
+// Stores what round_to<Half> gave.
+template <class W, class Half, class Source>
+PTO_INLINE void store_rounded(W w, Half* p, Source& s, bool stream) {
+  auto t = rounded<Half>(w, s);
+  store_elements(w, reinterpret_cast<typename decltype(t)::DType*>(p), t, stream);
 }
 // Stores one element, a row's own value.
 template <class S, class Source>

@@ -123,14 +123,6 @@ PTO_INLINE auto convert(W w, Source& s) {
   return t;
 }
 
-// Floats that are numbers of Half.
-template <class Half, int W>
-struct Rounded : MicroTile<float, W> {};
-template <class Half, int W>
-PTO_INLINE Rounded<Half, W> make_rounded(const MicroTile<float, W>& values) {
-  return {values};
-}
-
 // Rounds the values once to the precision of Half: a double or an integer does not become a float
 // in between.
 template <class Half, class W, class Source>
@@ -138,32 +130,27 @@ PTO_INLINE auto round_to(W w, Source& s) {
   using From = typename Source::DType;
   constexpr bool kIsByte = kSame<From, int8_t> || kSame<From, uint8_t>;
   if constexpr (kIsByte && (kSame<Half, half> || kSame<Half, bfloat16_t>)) {
-    return make_rounded<Half>(convert<float>(w, s));  // which holds what both hold
+    return convert<float>(w, s);  // which holds what both hold
   } else if constexpr (kSame<Half, bfloat16_t> && kSame<From, float>) {
     auto t = make<float>(w);
     map([](auto x) { return lanes::rounded_to_bfloat16(x); }, t, s);
-    return make_rounded<Half>(t);
+    return t;
   } else {
     auto rounded = convert<Half>(w, s);
-    return make_rounded<Half>(convert<float>(w, rounded));
+    return convert<float>(w, rounded);
   }
 }
 
-template <class T, class Half>
-constexpr bool kIsRounded = false;
-template <class Half, int W>
-constexpr bool kIsRounded<Rounded<Half, W>, Half> = true;
-
-// Returns the values as they lie in memory; numbers of bfloat16_t, which are the upper half of a
-// float, as bits.
-template <class M, class W, class Source>
-PTO_INLINE auto stored(W w, Source& s) {
-  if constexpr (kSame<M, bfloat16_t> && kIsRounded<Source, M>) {
+// Returns what round_to<Half> gave as it lies in memory. Numbers of bfloat16_t are the upper half
+// of a float.
+template <class Half, class W, class Source>
+PTO_INLINE auto rounded(W w, Source& s) {
+  if constexpr (kSame<Half, bfloat16_t>) {
     auto t = make<uint16_t>(w);
     map([](auto x) { return lanes::upper_halves(x); }, t, s);
     return t;
   } else {
-    return convert<M>(w, s);
+    return convert<Half>(w, s);
   }
 }
 
