@@ -13,7 +13,7 @@ import torch
 from compile_architectures import ARCHITECTURES, architecture
 
 SIZES = ((2, 7), (3, 12), (1, 5))
-QUICK = {False: ("FNet", "GPT2", "Llama", "ViT"), True: ("FNet", "ViT")}  # train: names
+QUICK = {False: ("FNet", "GPT2", "Llama", "ViT"), True: ("FNet",)}  # train: names
 NUMBERS_ONLY = {
     **dict.fromkeys(("Swin",), "PyTorch's own capture with symbols for sizes takes minutes"),
 }
@@ -68,6 +68,12 @@ def errors(found, exact):
     return result, max(of, default=0.0)
 
 
+def layout(x):
+    """The type and the strides of axes that have several elements: PyTorch's fake tensors, whose
+    promises Inductor and we keep, give other ones than eager where there is one element."""
+    return x.dtype, [s for s, n in zip(x.stride(), x.shape, strict=True) if n != 1]
+
+
 def assert_right(name, train, dynamic, sizes):
     torch.manual_seed(0)
     model, inputs = architecture(name)
@@ -83,7 +89,7 @@ def assert_right(name, train, dynamic, sizes):
         ours = outcome(model, run, given, train)
         assert ours.keys() == eager.keys() == exact.keys()
         for key in ours:
-            assert ours[key].stride() == eager[key].stride() and ours[key].dtype == eager[key].dtype
+            assert layout(ours[key]) == layout(eager[key]), key
         for error, bound in zip(errors(ours, exact), errors(eager, exact), strict=True):
             assert error <= 2 * bound + 1e-7, (name, batch, length, error, bound)
         for key, wanted in after.items():  # what running statistics became
