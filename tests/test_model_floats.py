@@ -79,10 +79,11 @@ def test_a_step_without_bytes_has_the_bits_of_its_operators_and_projects_their_v
 
 def test_a_step_of_bytes_projects_its_values_too():
     torch.manual_seed(0)
-    arguments = formulas.decode_arguments([300, 17], 2)
-    *_, w_uv, w_o = formulas.decode_float_arguments([300, 17], 2, BF16)
-    found = models.mla_decode_step(*copies(arguments), scale=SCALE, k=K)
-    whole = models.mla_decode_step(*copies(arguments), w_uv, w_o, scale=SCALE, k=K)
+    arguments = formulas.decode_arguments([40, 17], 1)
+    *_, w_uv, w_o = formulas.decode_float_arguments([40, 17], 1, BF16)
+    same = {"scale": 0.1, "k": 8}  # as in test_model_properties.py: one kernel for both
+    found = models.mla_decode_step(*copies(arguments), **same)
+    whole = models.mla_decode_step(*copies(arguments), w_uv, w_o, **same)
     torch.testing.assert_close(whole, formulas.projected(found, w_uv, w_o), **WITHIN[BF16])
 
 

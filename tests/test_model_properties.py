@@ -205,7 +205,9 @@ def test_a_token_alone_has_its_bits(name):
 
 
 @with_caches
-def test_a_cache_that_is_a_view_is_written_and_what_lies_between_stays(name):
+def test_a_cache_that_is_a_view_is_written_and_what_lies_between_stays(name, deep):
+    if not deep and name == "mla_decode_step_float":
+        pytest.skip("its three operators and the step of bytes are here: ./dev test --deep")
     dense, apart = given(name), given(name)
     right = called(name, dense)
     for place in caches_of(name):

@@ -59,7 +59,8 @@ DIRECT = dataclasses.replace(
 )
 _FUNCTIONS = "pto/aten/functions.hpp"
 _FRONTS = tuple(_HERE / f"aten/{name}.cpp" for name in ("fronts", "front_arguments"))
-_SMALL = ("-O1", "--param", "ggc-min-expand=20")  # with each file apart at most 600 MB
+# With each file apart at most 600 MB.
+_SMALL = ("-O1", "--param", "ggc-min-heapsize=380000", "--param", "ggc-min-expand=8")
 
 
 def aten() -> library.Part:
