@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import pto.torch  # noqa: F401 registers the backend
+import pto.torch
 from pto import _core
 
 FUNCTIONS = {
@@ -46,6 +46,23 @@ def test_results_strides_and_gradients_are_those_of_eager(name):
     found.square().sum().backward()
     torch.testing.assert_close(y.grad, x.grad)
     assert y.grad.stride() == x.grad.stride()
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("pool", [lambda x: F.adaptive_avg_pool2d(x, 1), torch.clone])
+def test_a_convolution_over_whole_pictures_is_a_product_of_their_program(pool, layout):
+    x = picture().contiguous(memory_format=layout)
+    weights = torch.randn(4, 6, *pool(x).shape[2:]), torch.randn(6, 4, 1, 1)
+
+    def gate(x):
+        squeezed = F.conv2d(pool(x), weights[0], torch.ones(4), stride=2).relu()
+        return x * F.conv2d(squeezed, weights[1]).sigmoid()
+
+    compiled = torch.compile(gate, backend="pto")
+    found, want = compiled(x), gate(x)
+    torch.testing.assert_close(found, want)
+    assert found.stride() == want.stride()
+    assert [step.kind for step in pto.torch.explain(compiled, x).steps] == ["program"]
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in UNMOVED])

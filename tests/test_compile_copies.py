@@ -6,6 +6,8 @@ import torch
 from compile_cases import assert_same, below_dynamo, kinds, run
 from torch.nn import functional as F
 
+import pto.torch
+
 
 def randn(*sizes):
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(1))
@@ -62,3 +64,22 @@ def test_programs_read_tensors_with_gaps_in_the_order_of_memory(function):
     (step,) = graph.steps
     assert str(step.program.graph).splitlines()[0].count("f32[3, 9, 8, 6]") >= 1
     assert_same(run(graph, x), function(x))
+
+
+BEGINS = {
+    "second half": lambda x, at: x[:, x.shape[1] // 2 :] * 2,
+    "last": lambda x, at: x.narrow(1, x.shape[1] - 1, 1) * 2,
+    "position": lambda x, at: x[:, at:] * 2,
+    "halves turned": lambda x, at: torch.cat([x[:, x.shape[1] // 2 :], -x], 1),
+    "perhaps cut": lambda x, at: x[:, at : at + 2].sum(1),
+}
+
+
+@pytest.mark.parametrize("name", BEGINS)
+def test_a_slice_that_begins_at_a_size_is_part_of_a_program(name):
+    torch._dynamo.reset()
+    compiled = torch.compile(BEGINS[name], backend="pto", dynamic=True)
+    for n, at in ((6, 2), (7, 3), (3, 0), (1, 0), (9, 5), (4, -1), (5, 7)):
+        assert_same(compiled(randn(3, n), at), BEGINS[name](randn(3, n), at))
+    steps = pto.torch.explain(compiled, randn(3, 9), 5).steps
+    assert {step.kind for step in steps} == {"program"} or name == "perhaps cut"

@@ -65,6 +65,34 @@ def test_a_border_of_a_picture_is_one_step_of_aten(mode, border, dynamic):
     assert_whole(bordered, torch.randn(2, 3, *(6, 5, 4)[: len(border) // 2]), dynamic)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("border", [(2, 1), (1, 2, 3, 0), (0, 1, 2, 0, 0, 0)])
+def test_a_border_of_the_opposite_edges_is_joined_in_a_program(border, dynamic):
+    def bordered(x):
+        return F.pad(x, border, mode="circular") * 2
+
+    torch._dynamo.reset()
+    compiled = torch.compile(bordered, backend="pto", dynamic=dynamic)
+    x = torch.randn(2, 3, *(6, 5, 4)[: len(border) // 2])
+    for layout in (torch.contiguous_format, format_of(x)):
+        x = x.contiguous(memory_format=layout)
+        ours, theirs = (x.detach().requires_grad_() for _ in range(2))
+        found, wanted = compiled(ours), bordered(theirs)
+        assert_same(found, wanted)
+        found.sum().backward(), wanted.sum().backward()
+        assert_same(ours.grad, theirs.grad)
+    with torch.no_grad():
+        assert [step.kind for step in pto.torch.explain(compiled, x).steps] == ["program"]
+
+
+@pytest.mark.parametrize("border", [(-1, 2), (0, -1, 1, 0)])
+def test_a_border_that_cuts_elements_off_is_pytorchs(border):
+    torch._dynamo.reset()
+    x = torch.randn(2, 3, *(6, 5)[: len(border) // 2])
+    compiled = torch.compile(lambda x: F.pad(x, border, mode="circular"), backend="pto")
+    assert_same(compiled(x), F.pad(x, border, mode="circular"))
+
+
 def test_patches_are_added_by_aten():
     patches = torch.randn(2, 12, 20, generator=torch.Generator().manual_seed(1))
 

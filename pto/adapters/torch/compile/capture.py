@@ -13,10 +13,15 @@ from typing import Any
 import pto.torch  # noqa: F401 makes torch.ops.pto
 import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph
+from pto.adapters.torch.compile.foreach import of_lists
 from pto.adapters.torch.compile.options import Options, checked
 from pto.adapters.torch.compile.whole import kept_whole, without_whole
 from torch import fx
-from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp import (
+    _core_aten_decompositions_post_autograd,
+    core_aten_decompositions,
+    get_decompositions,
+)
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 
@@ -35,14 +40,18 @@ _RANDOM = ("bernoulli", "rrelu")
 
 
 @functools.cache
-def decompositions() -> dict:
-    """Core ATen's, less what stays whole or is random, and what core leaves whole backward."""
-    table = without_whole(core_aten_decompositions())
+def decompositions(of_export: bool = False) -> dict:
+    """Core ATen's, less what stays whole or is random, and what core leaves whole backward.
+
+    An exported graph holds composite operators, too, which the dispatcher decomposes elsewhere;
+    PyTorch takes some 70 ms to list them.
+    """
+    core = core_aten_decompositions if of_export else _core_aten_decompositions_post_autograd
+    table = without_whole(core())
     for one in list(table):
         if one in _OURS or one._schema.name.removeprefix("aten::") in _RANDOM:
             table.pop(one)
-    table |= get_decompositions([aten.native_layer_norm_backward])
-    return table
+    return table | get_decompositions([aten.native_layer_norm_backward]) | of_lists()
 
 
 def backend(

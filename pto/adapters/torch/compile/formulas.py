@@ -56,11 +56,14 @@ def convolution(
     out: Out, x: Tensor, weight: Tensor, bias: Any, stride: list, padding: list, dilation: list,
     transposed: bool, output_padding: list, groups: int,
 ) -> Tensor:  # fmt: skip
-    """The product of patches that lie side by side, as those of a picture that is embedded."""
+    """The product of patches that lie side by side, as those of a picture that is embedded, or of
+    whole pictures, as the single pixels of squeeze and excitation."""
     rows, channels, *plane = x.shape
     filters, _, *window = weight.shape
-    are_apart = not transposed and groups == 1 and [*stride] == window and window[-1] >= NARROWEST
-    are_apart = are_apart and not any(padding) and all(one == 1 for one in dilation)
+    is_whole = [*plane] == window
+    are_apart = is_whole or [*stride] == window and window[-1] >= NARROWEST
+    are_apart = are_apart and not transposed and groups == 1 and not any(padding)
+    are_apart = are_apart and (is_whole or all(one == 1 for one in dilation))
     only(are_apart, "a convolution of another kind, which oneDNN computes")
     are_known = all(isinstance(size, int) for size in (channels, *plane, filters, *window))
     only(are_known and not any(a % b for a, b in zip(plane, window, strict=True)),
@@ -215,6 +218,14 @@ def div_mode(out: Out, x: Any, y: Any, rounding_mode: str | None = None) -> Tens
 def power(out: Out, x: Tensor, n: Any) -> Tensor:
     only(isinstance(n, int) and n >= 0, _REFUSED)
     return numbers.whole_power(x, n)
+
+
+@row(Kind.POINT, "prims::fma")  # as Dynamo writes addcmul_ and addcdiv_ with a factor
+def multiply_add(out: Out, a: Tensor, b: Any, c: Tensor) -> Tensor:
+    kinds = {one.dtype for one in (a, b, c) if isinstance(one, Tensor)}
+    only(kinds == {out.dtype} and out.dtype.is_float, "tensors of several types, or integers")
+    a, b, c = _wide(a, b, c)
+    return a * b + c
 
 
 @row(Kind.POINT, "masked_fill.Scalar", "masked_fill.Tensor")

@@ -65,7 +65,8 @@ for _names, _place, _number in (
     (("scalar_tensor",), 0, None),
     (("ones_like", "ones"), None, 1),
     (("zeros_like", "zeros"), None, 0),
-    (("new_empty_strided", "empty_permuted"), None, 0),  # any elements will do
+    # Any elements will do.
+    (("empty.memory_format", "new_empty_strided", "empty_permuted"), None, 0),
 ):
     row(Kind.MAKE, *_names)(_filled(_place, _number))
 
@@ -96,6 +97,11 @@ def alias(out: Out, x: Tensor) -> Tensor:
     return x
 
 
+@row(Kind.VIEW, "as_strided")  # where Promise.is_alike() says so
+def alike(out: Out, x: Tensor, size: list, stride: list, offset: Any = None) -> Tensor:
+    return x
+
+
 @row(Kind.VIEW, "permute")
 def permute(out: Out, x: Tensor, axes: list) -> Tensor:
     return tile.permute(x, tuple(axes)) if x.ndim > 1 else x
@@ -117,13 +123,13 @@ def expand(out: Out, x: Tensor, sizes: list, implicit: bool = False) -> Tensor:
 
 
 def begin_of(n: Any, start: Any) -> Any:
-    """Where a slice begins, counted from the front and cut to the axis."""
+    """Where a slice begins, counted from the front and cut to the axis; Translation refuses what a
+    call might count from the end, or cut."""
     if start is None:
         return 0
     if isinstance(n, int) and isinstance(start, int):
         return min(max(start + n if start < 0 else start, 0), n)
-    only(isinstance(start, int), "a slice whose begin is known only at the call")
-    return n + start if start < 0 else start
+    return n + start if isinstance(start, int) and start < 0 else start
 
 
 @row(Kind.VIEW, "slice.Tensor")

@@ -66,7 +66,7 @@ def package(
     path = container.path_of(path, "package")
     chosen = targets_of(targets)
     with kept_whole():
-        captured = exported.run_decompositions(decompositions())
+        captured = exported.run_decompositions(decompositions(of_export=True))
     _drop_checks_of_types(captured.graph_module)
     inputs, weights, constants = _inputs_of(captured)
     made = CompiledGraph("inference", checked(options, None), captured.graph_module, constants)

@@ -33,13 +33,25 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 _METHODS = {"view": "view", "permute": "permute", "expand": "expand", "unsqueeze": "unsqueeze",
             "transpose.int": "transpose", "_unsafe_view": "view"}  # fmt: skip
-_LIKE = {"full_like": None, "ones_like": 1, "zeros_like": 0, "new_empty_strided": 0}
+# Tensors of one number, and the argument that is it, or the number itself.
+_FILLED = {"full": "1", "full_like": "1", "scalar_tensor": "0", "ones": 1, "ones_like": 1,
+           "zeros": 0, "zeros_like": 0, "new_empty_strided": 0}  # fmt: skip
 ONCE_BYTES = 1 << 20  # of the results of a step that runs once
 _NAME = re.compile(rf"\b{NAME.pattern}\b")
 
 
-def _is_like(node: fx.Node) -> bool:
-    return overload_of(node) in _LIKE
+def _is_filled(node: fx.Node) -> bool:
+    return overload_of(node) in _FILLED
+
+
+def _token_of(node: fx.Node) -> fx.Node | None:
+    """The token that a call with effects takes and makes anew, to keep its place among others: a
+    step calls the operator itself, since the plan keeps the order. None for other nodes."""
+    if node.target is not torch.ops.higher_order.with_effects:
+        return None
+    token, called, *_ = node.args
+    is_one = isinstance(called, torch._ops.OpOverload) and len(called._schema.returns) <= 1
+    return token if is_one else None
 
 
 def _definition(head: str, lines: Sequence[str]) -> str:
@@ -171,16 +183,17 @@ class Replay:
             self.lines.append(f"{name} = {self.value(node.args[0])}[{node.args[1]}]")
         else:
             assert self.of.is_lazy(node), f"{node} has no value yet"
-            text = self._like(node) if _is_like(node) else self._call(node)
+            text = self._filled(node) if _is_filled(node) else self._call(node)
             self.lines.append(f"{name} = {text}")
         self.known.add(name)
         return name
 
-    def _like(self, node: fx.Node) -> str:
-        """A tensor filled with one number, in the sizes of a tensor that perhaps no step makes."""
-        promise, name = self.of.promise(node), overload_of(node)
+    def _filled(self, node: fx.Node) -> str:
+        """A tensor of one number, perhaps in the sizes of a tensor that no step makes."""
+        promise, number = self.of.promise(node), _FILLED[overload_of(node)]
         sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
-        value = self._text(node.args[1]) if name == "full_like" else str(_LIKE[name])
+        is_given = isinstance(number, str)
+        value = self._text(node.args[int(number)]) if is_given else str(number)
         dtype = self._constant(node.meta["val"].dtype)
         return f"filled([{sizes}], [{strides}], {value}, {dtype})"
 
@@ -275,14 +288,19 @@ class Replay:
                 first = first.args[0]  # any reshape that is a view of a view is one of its base
                 rest = [list(node.meta["val"].shape)]
             return f"{self.value(first)}.{method}({', '.join(map(self._text, rest))})"
-        target = node.target
+        target, given = node.target, node.args
+        token = _token_of(node)
+        if token is not None:
+            _, target, *given = given
         is_pure = isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable
-        args = [self._text(one) for one in node.args]
+        args = [self._text(one) for one in given]
         args += [f"{name}={self._text(one)}" for name, one in node.kwargs.items()]
         called = self._constant(target)
-        if is_pure and not is_operator(overload_of(node)):  # ours take calls directly: direct.py
+        is_ours = is_operator(overload_of(node) or "")  # which take calls directly: direct.py
+        if is_pure and not is_ours:
             self.overloads[called], self.space[called] = target, target._op
-        return f"{called}({', '.join(args)})"
+        made = f"{called}({', '.join(args)})"
+        return made if token is None else f"({self.value(token)}, {made})"
 
     # --- steps ------------------------------------------------------------------------------------
 

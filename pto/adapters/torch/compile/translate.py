@@ -34,9 +34,11 @@ from pto.language.tensor import Tensor
 from pto.language.types import cast
 from torch import fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 LAZY = (Kind.VIEW, Kind.MAKE)
+_SLICES = ("slice.Tensor", "slice_scatter")
 
 
 def overload_of(node: fx.Node) -> str | None:
@@ -60,6 +62,20 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     """The tensors of what a node makes."""
     found = value if isinstance(value, list | tuple) else [value]
     return [one for one in found if isinstance(one, torch.Tensor)]
+
+
+def _begins_inside(node: fx.Node) -> bool:
+    """Says whether a slice begins at a number, or where PyTorch knows of a size that it is one of
+    the axis: neither counted from the end nor cut."""
+    names = list(arguments_of(overload_of(node)))
+    given = {"dim": 0, "start": None, "step": 1}
+    given |= dict(zip(names, node.args, strict=False)) | node.kwargs
+    if not isinstance(given["start"], fx.Node):
+        return True
+    begin, size = given["start"].meta["val"], node.args[0].meta["val"].shape[given["dim"]]
+    is_known = not any(map(is_from_data, symbols_of([expression(begin)])))
+    inside = begin >= 0, begin <= size
+    return is_known and given["step"] == 1 and all(map(statically_known_true, inside))
 
 
 class Translation:
@@ -171,10 +187,20 @@ class Translation:
                 return "a size comes from data"
             if row.by_rows and promise.stride_class == ANY:
                 return "a tensor whose last axis has gaps in memory, which ATen reads faster"
+        if overload_of(node) == "as_strided" and not self._is_alike(node):
+            return "elements at strides of their own"
+        if overload_of(node) in _SLICES and not _begins_inside(node):
+            return "a slice whose begin is known only at the call"
         if any(is_symbolic(one) and not isinstance(one.meta["val"], torch.SymInt | int)
                for one in node.all_input_nodes):  # fmt: skip
             return "an argument is a number that is known only at the call"
         return self._trial(node)
+
+    def _is_alike(self, node: fx.Node) -> bool:
+        """Says whether a view shows its tensor as it is."""
+        seen, shown = node.args[0].meta["val"], node.meta["val"]
+        offsets = (expression(one.storage_offset()) for one in (seen, shown))
+        return next(offsets) == next(offsets) and Promise(seen).is_alike(Promise(shown))
 
     def _trial(self, node: fx.Node) -> str | None:
         """Traces a node alone; nodes that differ only in names share the answer."""
@@ -190,8 +216,9 @@ class Translation:
         return self._trials[key]
 
     def _traced_alone(self, node: fx.Node, inputs: list[fx.Node]) -> str | None:
+        numbers = [expression(one.meta["val"]) for one in node.all_input_nodes if is_symbolic(one)]
         wanted = symbols_of([s for one in (*inputs, node) for t in tensors_of(one.meta["val"])
-                             for s in Promise(t).shape])  # fmt: skip
+                             for s in Promise(t).shape] + numbers)  # fmt: skip
         symbols = sorted(wanted, key=str)
         parameters = [Parameter(self.promise(one).dtype) for one in inputs] + [Parameter("u8")]
 

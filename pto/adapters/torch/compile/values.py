@@ -92,6 +92,14 @@ class Promise:
             return CONTIGUOUS
         return ROWS if _same(sizes[-1], 1) or _same(strides[-1], 1) else ANY
 
+    def is_alike(self, other: "Promise") -> bool:
+        """Says whether the other tensor has the same elements where they are, if both begin at one
+        place; strides of axes of size 1 may differ, as PyTorch writes them for channels_last."""
+        pairs = zip(self.shape, other.shape, self.strides, other.strides, strict=False)
+        return len(self.shape) == len(other.shape) and all(
+            n == of_other and (n == 1 or a == b) for n, of_other, a, b in pairs
+        )
+
     @property
     def bytes(self) -> int | None:
         """The bytes of its elements, for the sizes of the capture; None where one has no hint."""

@@ -2,14 +2,15 @@
 """Overloads that stay one node of a graph, and one step of ATen, though PyTorch decomposes them.
 
     with kept_whole():                     # while PyTorch traces
-        exported.run_decompositions(decompositions())
+        exported.run_decompositions(decompositions(of_export=True))
 
 Resizing a picture, putting a border of reflections around it, or adding its patches decomposes into
 reads and writes at computed positions; kernels of ATen run 1.5 to 30 times as fast as programs of
 these. So do those that shuffle pixels whose channels lie innermost; programs, which are faster,
-shuffle other pixels. The decompositions stand in the table of core ATen, and in Python kernels that
-the dispatcher asks before it (torch.export overrides those in the same way). Thread safety: that of
-PyTorch's tracing, which one thread does at a time.
+shuffle other pixels. A border of the opposite edges is joined of parts, where PyTorch writes one
+after the other into a new tensor. The decompositions stand in the table of core ATen, and in Python
+kernels that the dispatcher asks before it (torch.export overrides those in the same way). Thread
+safety: that of PyTorch's tracing, which one thread does at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ _PACKETS = [getattr(torch.ops.aten, name) for name in _NAMES]
 WHOLE = tuple(getattr(packet, name) for packet in _PACKETS for name in packet.overloads())
 _KEEP_FORMAT = ("upsample_bilinear2d_backward", "upsample_trilinear3d_backward")  # of d
 _DECOMPOSING = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+_CIRCULAR = torch.ops.aten._pad_circular.default
 
 
 def without_whole(table: dict) -> dict:
@@ -50,12 +52,14 @@ def _in_planes(decompose: Callable, x: torch.Tensor, factor: int) -> Any:
 @contextmanager
 def kept_whole() -> Iterator[None]:
     """Lets PyTorch trace these overloads without its decompositions in Python."""
-    before = {one: dict(one.py_kernels) for one in WHOLE}
+    before = {one: dict(one.py_kernels) for one in (*WHOLE, _CIRCULAR)}
     for one in WHOLE:
         for key in _DECOMPOSING:
             one.py_kernels.pop(key, None)
         one.py_kernels |= _kernels_for_symbols(one)
         one._dispatch_cache.clear()
+    _CIRCULAR.py_kernels[DispatchKey.CompositeImplicitAutograd] = _circular
+    _CIRCULAR._dispatch_cache.clear()
     try:
         yield
     finally:
@@ -86,6 +90,21 @@ def _gradient(
 ) -> torch.Tensor:
     found = d.new_empty(input_size)
     return found.to(memory_format=suggest_memory_format(d)) if keeps_format else found
+
+
+def _circular(x: torch.Tensor, pads: Any) -> torch.Tensor:
+    edges = list(zip(pads[::2], pads[1::2], strict=True))
+    axes = range(x.ndim - 1, 1, -1)
+    if len(edges) != len(axes) or any(
+        not 0 <= count <= x.shape[axis] for axis, pair in zip(axes, edges, strict=True)
+        for count in pair
+    ):  # fmt: skip
+        return _CIRCULAR._op_dk(DispatchKey.CompositeImplicitAutograd, x, pads)
+    for axis, (front, behind) in zip(axes, edges, strict=True):
+        parts = [x.narrow(axis, x.shape[axis] - front, front)] if front else []
+        parts += [x, x.narrow(axis, 0, behind)] if behind else [x]
+        x = torch.cat(parts, axis)
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 @row(Kind.COPY, *(one.name().removeprefix("aten::") for one in (*WHOLE, *_PIXELS)))
