@@ -72,6 +72,15 @@ def test_a_sum_of_random_numbers_keeps_the_stated_error(shape, function, dtype, 
             assert error <= bound(count) * UNIT[dtype] * math.fsum(np.abs(row))
 
 
+@pytest.mark.parametrize("rows", [20, 36, 64, 65, 300, 1000])
+def test_a_column_of_few_rows_has_the_error_of_short_chains(rows):
+    """A one beside 2**24 is lost, but no more of them than a block and the blocks of 16 have."""
+    for at in (0, rows // 2):
+        x = torch.ones(rows, 40)
+        x[at] = 2.0**24
+        assert (2**24 + rows - 1 - first_axis(x).double()).max() <= 2 * (16 + rows / 256)
+
+
 def test_means_variances_and_norms_of_long_axes_keep_their_digits(deep):
     count = LONG * 16 if deep else 1 << 21
     mean, variance = moments(torch.full((1, 2), 0.1).expand(count, 2))

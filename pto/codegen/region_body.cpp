@@ -123,7 +123,7 @@ void RegionBody::open_loops(const std::string& open) {
     const std::string i = numbered("i", axis);
     if (!open.empty() && axis == plan_.loop_axes().back()) {
       w_.open("for (int64_t from = 0, to; from < " + size_of(axis) + "; from = to) {");
-      w_.line("to = min_size(from + kBlockSteps, " + size_of(axis) + ");");
+      w_.line("to = min_size(from + kColumnSteps, " + size_of(axis) + ");");
       w_.line(open + " += to - from;");
       w_.open("for (int64_t " + i + " = from; " + i + " < to; ++" + i + ") {");
       return;
@@ -297,7 +297,7 @@ void RegionBody::print_piece_sweep(int sweep) {
   print_stores(sweep);
   if (!sums.empty()) {
     w_.close("}");
-    w_.open("if (" + open + " >= kBlockSteps) {");
+    w_.open("if (" + open + " >= kColumnSteps) {");
     w_.line(open + " = 0;");
     for (int i : sums) w_.line(numbered("blocks", i) + ".close(" + numbered("v", i) + ");");
     w_.close("}");

@@ -11,7 +11,7 @@
 //     a.value(blocks);
 //
 // Invariant: the order of a reduction depends on its sizes only; block_sums.hpp states the error of
-// a sum of floats.
+// a sum of floats. Down columns the blocks are shorter: kColumnSteps.
 // Thread safety: a region runs on one thread.
 #pragma once
 #include "pto/isa/reduce/block_sums.hpp"
@@ -19,6 +19,10 @@
 
 PTO_NAMESPACE_BEGIN
 namespace region {
+
+// Rows of a block where sums run down columns: a column of few rows has no other partial sums, as a
+// row has its lanes. Up to 4096 rows this is PyTorch's order.
+constexpr int64_t kColumnSteps = 16;
 
 // Runs for_each_tile() on a row that is summed: `close` ends each block of kBlockSteps steps but
 // the last.
@@ -86,14 +90,19 @@ class RegionSums {
   static constexpr int kLane = kLanes<T>, kVectors = W / kLane;
 
  public:
-  RegionSums() = default;
-  explicit PTO_INLINE RegionSums(const MicroTile<T, W>&) {}
+  PTO_INLINE RegionSums() { TEXPANDS(recent_, T(0)); }
+  explicit PTO_INLINE RegionSums(const MicroTile<T, W>&) : RegionSums() {}
   PTO_INLINE void close(MicroTile<T, W>& open) {
-    detail::copy_unrolled<kLane, kVectors>(copy_, open.data());
-    sums_.add(copy_);
+    TADD(recent_, recent_, open);
     TEXPANDS(open, T(0));
+    if (__builtin_expect(++closed_ % kRecent != 0, 1)) return;
+    detail::copy_unrolled<kLane, kVectors>(copy_, recent_.data());
+    sums_.add(copy_);
+    TEXPANDS(recent_, T(0));
   }
   PTO_INLINE void add_all_to(MicroTile<T, W>& last) {
+    if (__builtin_expect(closed_ == 0, 1)) return;
+    TADD(last, last, recent_);
     if (__builtin_expect(!sums_.any(), 1)) return;
     detail::copy_unrolled<kLane, kVectors>(copy_, last.data());
     sums_.add_all_to(copy_);
@@ -101,7 +110,11 @@ class RegionSums {
   }
 
  private:
-  BlockSums<T, W> sums_;
+  static constexpr int64_t kRecent = 16;
+
+  MicroTile<T, W> recent_;  // the sum of the last blocks, at most kRecent of them
+  int64_t closed_ = 0;
+  BlockSums<T, W> sums_;  // the sums of kRecent blocks
   alignas(64) T copy_[W];
 };
 
