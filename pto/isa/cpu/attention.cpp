@@ -15,6 +15,8 @@ const pto::AttentionLoops* loops_of(const pto_attention_job& job) {
       return &pto::kAttentionPortable;
     case PTO_MATMUL_AVX2:
       return &pto::kAttentionAvx2;
+    case PTO_MATMUL_AVX512_BF16:
+      return &pto::kAttentionPairs;
     case PTO_MATMUL_AMX:
       return &pto::kAttentionTiles;
     default:

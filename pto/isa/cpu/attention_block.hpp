@@ -27,11 +27,10 @@ constexpr int kTogether = kVectorBytes == 64 ? 2 * kRows : kSubRows;  // rows be
 constexpr int kMostRows = 512;                             // that share packed keys and values
 constexpr int kRowFloats = 48 << 10;                       // of packed queries, and of outputs
 constexpr int kMostKeys = kVectorBytes == 64 ? 512 : 256;  // of a block
-constexpr int kMostKeysEver = 1024;                        // of those on tiles too
+constexpr int kMostKeysEver = 1024;                        // of those of bf16 too
 constexpr int kGradientKeys = 128;                         // of a block of the gradients
 constexpr int kFewRows = 2 * kRows;     // that may read keys and values where they lie
 constexpr int kNearFloats = 256 << 10;  // of keys and values, in the second cache
-constexpr int kSoonFloats = 64 << 10;   // of keys and values that are asked for a job ahead
 constexpr float kLowest = -__builtin_inff();
 
 PTO_INLINE int rounded_up(int n, int to) { return quotient_up(n, to) * to; }
@@ -43,7 +42,7 @@ struct Sizes {
   int panel = kPanel;                 // keys, or elements of a value, beside each other
   int score_rows = kSubRows;          // that are kept
   bool has_weights = true;            // apart from the scores
-  int element_bytes = sizeof(float);  // of packed queries, keys and values
+  int element_bytes = sizeof(float);  // of packed queries, keys and values, and of weights
 
   explicit Sizes(const pto_attention_job& job, int most_keys = kMostKeys)
       : depth(rounded_up(job.width, kGroup)), outs(rounded_up(job.value_width, kPanel)) {
@@ -52,6 +51,8 @@ struct Sizes {
     rows = larger(smaller(kRowFloats / width / kSubRows * kSubRows, kMostRows), kSubRows);
   }
   int64_t score_stride() const { return keys + 16; }  // rows fall into different sets of the cache
+  // The floats in whose place so many elements lie.
+  int64_t floats(int64_t elements) const { return elements * element_bytes / int(sizeof(float)); }
 };
 
 // Where the parts of the workspace begin, in floats; each has room for a whole group at its end.
@@ -65,16 +66,13 @@ struct Areas {
       at += (floats + kGroup + 15) / 16 * 16;
       return begin;
     };
-    const auto floats = [&sizes](int64_t elements) {
-      return elements * sizes.element_bytes / int64_t(sizeof(float));
-    };
-    queries = take(floats(int64_t(sizes.rows) * sizes.depth));
+    queries = take(sizes.floats(int64_t(sizes.rows) * sizes.depth));
     outs = take(int64_t(sizes.rows) * sizes.outs);
     largest = take(sizes.rows), sums = take(sizes.rows), places = take(2 * sizes.rows);
-    keys = take(floats(int64_t(sizes.keys) * sizes.depth));
-    values = take(floats(int64_t(sizes.keys) * sizes.outs));
+    keys = take(sizes.floats(int64_t(sizes.keys) * sizes.depth));
+    values = take(sizes.floats(int64_t(sizes.keys) * sizes.outs));
     scores = take(sizes.score_rows * sizes.score_stride());
-    weights = sizes.has_weights ? take(int64_t(kSubRows) * sizes.keys) : scores;
+    weights = sizes.has_weights ? take(sizes.floats(int64_t(kSubRows) * sizes.keys)) : scores;
     end = at;
   }
 };
@@ -145,21 +143,23 @@ class KeyBlock {
     return s;
   }
   Seen seen(int i) const {
-    if (sees_all_) return {0, keys};
-    const int64_t place = int64_t(query(i)) + job.position - key;
-    const int64_t first = place + job.first, last = place + job.last + 1;
-    return {int(first < 0      ? 0
-                : first > keys ? keys
-                               : first),
-            int(last < 0      ? 0
-                : last > keys ? keys
-                              : last)};
+    return sees_all_ ? Seen{0, keys} : seen_from(query(i), query(i), key, keys);
+  }
+  // All keys of the job from the first to the last one that any row sees.
+  Seen seen_by_any() const {
+    int least = query(0), most = least;
+    for (int i = 1; i < rows; ++i) least = smaller(least, query(i)), most = larger(most, query(i));
+    return seen_from(least, most, 0, job.keys);
   }
 
-  // A row's queries, scaled, and weights: its part of the panel of a sliver, whose `rows` rows lie
-  // beside each other in groups of eight. So slivers of one row are the rows of a matrix.
-  float* queries(int i) const { return memory_ + areas_.queries + int64_t(i) * sizes.depth; }
-  float* weights(int i) const { return memory_ + areas_.weights + int64_t(i) * sizes.keys; }
+  // A row's queries and weights: its part of the panel of a sliver, whose `rows` rows lie beside
+  // each other in groups of eight units. So slivers of one row are the rows of a matrix.
+  float* queries(int i) const {
+    return memory_ + areas_.queries + sizes.floats(int64_t(i) * sizes.depth);
+  }
+  float* weights(int i) const {
+    return memory_ + areas_.weights + sizes.floats(int64_t(i) * sizes.keys);
+  }
   // Rows of scores and outputs; the sums so far. Scores and weights count from the first row of
   // those whose scores are computed together.
   float* scores(int i) const { return memory_ + areas_.scores + i * sizes.score_stride(); }
@@ -167,12 +167,25 @@ class KeyBlock {
   float& largest(int i) const { return memory_[areas_.largest + i]; }
   float& sum(int i) const { return memory_[areas_.sums + i]; }
   // Panels of kPanel keys, [width][kPanel], and of kPanel elements of values, [keys][kPanel].
-  float* key_panel(int at) const { return memory_ + areas_.keys + int64_t(at) * sizes.depth; }
+  float* key_panel(int at) const {
+    return memory_ + areas_.keys + sizes.floats(int64_t(at) * sizes.depth);
+  }
   float* value_panel(int at, int col) const {
-    return memory_ + areas_.values + int64_t(col) * sizes.keys + at * kPanel;
+    return memory_ + areas_.values + sizes.floats(int64_t(col) * sizes.keys + at * kPanel);
   }
 
  private:
+  // The keys among `count` from `from` on that queries `least` to `most` see.
+  Seen seen_from(int least, int most, int from, int count) const {
+    const int64_t place = int64_t{job.position} - from;
+    const int64_t first = place + least + job.first, last = place + most + job.last + 1;
+    return {int(first < 0       ? 0
+                : first > count ? count
+                                : first),
+            int(last < 0       ? 0
+                : last > count ? count
+                               : last)};
+  }
   int32_t* places() const { return reinterpret_cast<int32_t*>(memory_ + areas_.places); }
 
   const bool sees_all_;  // each row sees all keys

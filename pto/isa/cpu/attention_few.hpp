@@ -3,7 +3,7 @@
 // they lie. Their time is that of reading, so the product with keys asks for the values meanwhile,
 // and that with values for the keys of the next block.
 //
-//     const FewRows<bfloat16_t> few(block, {0, 256});   // keys 0 to 255 of the block
+//     const FewRows<Floats<bfloat16_t>> few(block, {0, 256});   // keys 0 to 255 of the block
 //     few.multiply_keys();     // scores
 //     few.multiply_values();   // adds to outs by weights
 //
@@ -17,15 +17,18 @@
 PTO_NAMESPACE_BEGIN
 namespace attention {
 
-template <class T>
+template <class Way>
 class FewRows {
+  using T = typename Way::Element;
+  using Dot = typename Way::Dot;
+
  public:
   FewRows(const KeyBlock& block, Seen keys) : b_(block), job_(block.job), keys_(keys) {}
 
   static bool can_read(const pto_attention_job& job) {
     const bool reads_values = kSame<T, float> || job.value_width % kLane == 0;
     return kLane >= kGroup && job.k.col_stride == 1 && job.v.col_stride == 1 && job.width > 0 &&
-           reads_values;
+           job.width % Dot::kPerUnit == 0 && reads_values;
   }
 
   // Computes the scores of all rows.
@@ -50,11 +53,12 @@ class FewRows {
       const int row = first_row(g), count = keys_.last - keys_.first;
       pto_matmul_job values = {};
       values.rows = first_row(g + 1) - row, values.depth = count, values.cols = job_.value_width;
-      values.a = matrix(b_.weights(row) + keys_.first, b_.sizes.keys);
+      values.a = matrix(b_.weights(row) + b_.sizes.floats(keys_.first), b_.sizes.keys);
+      if (Dot::kPerUnit > 1) values.a.type = PTO_MATMUL_BF16;
       values.b = matrix(at_row(job_.v, keys_.first), job_.v.row_stride);
       values.c = values.start = matrix(b_.outs(row), b_.sizes.outs);
       values.soon = &soon, values.is_asked = 1;
-      if (matmul::Apart<FloatDot, T>(values).run(true)) continue;
+      if (matmul::Apart<Dot, T>(values).run(true)) continue;
       if constexpr (kSame<T, float>) matmul::Stream(values).run();
     }
   }
@@ -112,13 +116,14 @@ class FewRows {
     const auto made = [&](auto of) {
       using Tile = decltype(of);
       Tile::run(typename Tile::All(),
-                {reinterpret_cast<const int32_t*>(b_.queries(row)), b_.sizes.depth,
-                 reinterpret_cast<const char*>(keys), stride * int64_t{sizeof(Key)}, job_.width},
+                {reinterpret_cast<const int32_t*>(b_.queries(row)), b_.sizes.floats(b_.sizes.depth),
+                 reinterpret_cast<const char*>(keys), stride * int64_t{sizeof(Key)},
+                 job_.width / Dot::kPerUnit},
                 {nullptr, 0},
                 {reinterpret_cast<int32_t*>(b_.scores(row) + at), b_.sizes.score_stride()},
                 matmul::AskInTurns{asked});
     };
-    ((I + 1 == rows ? made(matmul::Turned<I + 1, Key>()) : void()), ...);
+    ((I + 1 == rows ? made(matmul::Turned<I + 1, Key, Dot>()) : void()), ...);
   }
 
   const KeyBlock& b_;

@@ -21,8 +21,8 @@
 //
 // Law: scores are chains of multiply-adds in the order of the width; the weights
 // 2^(score - largest so far) are summed, and multiplied by v, in blocks of keys whose places depend
-// on the widths only. On PTO_MATMUL_AMX bf16 is multiplied in that engine's order, and weights are
-// rounded to bf16 after they are summed.
+// on the widths only. On PTO_MATMUL_AMX and PTO_MATMUL_AVX512_BF16 bf16 is multiplied in that
+// engine's order, and weights are rounded to bf16 after they are summed.
 // So the outputs of a query have the same bits whatever other queries and heads are computed with
 // it, on one engine, where v is finite. A query that sees no key has zeros, and -infinity as the
 // logarithm of its sum.
@@ -54,7 +54,7 @@ typedef struct pto_attention_soon {
 } pto_attention_soon;
 
 typedef struct pto_attention_job {
-  int32_t engine;  // PTO_MATMUL_BEST and others; AVX512_VNNI and AVX512_BF16 run as AVX512
+  int32_t engine;  // PTO_MATMUL_BEST and others; AVX512_VNNI runs as AVX512
   int32_t type;    // of q, k, v and out, and of a mask of numbers: PTO_MATMUL_F32, F16 or BF16
   int32_t heads, queries, keys, width, value_width;
   int32_t row, rows;  // this call computes rows row .. row + rows - 1 of heads x queries

@@ -12,33 +12,45 @@
 // Thread safety: pure functions on the caller's memory.
 #pragma once
 #include "pto/isa/cpu/attention_few.hpp"
-#include "pto/isa/cpu/attention_products.hpp"
-#include "pto/isa/cpu/attention_softmax.hpp"
+#include "pto/isa/cpu/attention_ways.hpp"
 #include "pto/isa/cpu/matmul_requests.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace attention {
 
-template <class T>
+template <class Way>
 class Attention {
+  using T = typename Way::Element;
+  using Dot = typename Way::Dot;
+
  public:
   explicit Attention(const pto_attention_job& job)
       : job_(job),
-        b_(job),
-        soon_{rows_of(job.soon.q, job.q, smaller(job.rows, job.queries), job.width),
-              rows_of(job.soon.k, job.k, job.keys, job.width),
-              rows_of(job.soon.v, job.v, job.keys, job.value_width)} {}
+        b_(job, typename Way::Blocks(job)),
+        asked_{{nullptr, 0, 0}, {nullptr, 0, 0}, {nullptr, 0, 0}} {}
 
   void run() {
-    const bool is_streamed = FewRows<T>::can_read(job_) && pays_to_stream();
+    const bool is_streamed = FewRows<Way>::can_read(job_) && pays_to_stream();
     b_.sliver_rows = is_streamed ? 1 : kRows;
     const int end = job_.row + job_.rows;
     for (int row = job_.row; row < end; row += b_.sizes.rows) {
       b_.move(row, smaller(end - row, b_.sizes.rows));
       start();
-      for (b_.key = 0; b_.key < job_.keys; b_.key += b_.sizes.keys) {
+      const Seen all = b_.seen_by_any();
+      const int first = all.first / b_.sizes.keys * b_.sizes.keys;
+      for (b_.key = first; b_.key < all.last; b_.key += b_.sizes.keys) {
         b_.keys = smaller(job_.keys - b_.key, b_.sizes.keys);
-        is_streamed ? stream_keys() : add_keys();
+        if (is_streamed) {
+          stream_keys();
+          continue;
+        }
+        if (b_.key + b_.keys < all.last)
+          ask({nullptr, job_.k.data, job_.v.data}, 0, b_.key + b_.keys);
+        else if (row + b_.rows < end)
+          ask({query(row + b_.rows), job_.k.data, job_.v.data}, end - row - b_.rows, first);
+        else
+          ask(job_.soon, job_.rows, first);
+        add_keys();
       }
       write_outputs<T>(b_);
     }
@@ -51,24 +63,34 @@ class Attention {
     return job_.rows <= kRows || (job_.rows <= kFewRows && floats > kNearFloats);
   }
 
-  // The rows of an operand of the next call, to be asked for in turns between the products of this
-  // one, whose number is not above this.
-  matmul::Lines rows_of(const void* data, const pto_attention_operand& x, int rows,
-                        int width) const {
-    const int64_t panels = quotient_up(job_.keys, kPanel) + quotient_up(job_.value_width, kPanel);
-    const int64_t floats = int64_t(job_.keys) * (job_.width + job_.value_width);
-    pto_runs runs = {};
-    if (x.col_stride == 1 && floats <= kSoonFloats)
-      runs = {data, x.row_stride * int(sizeof(T)), width * int64_t{sizeof(T)}, rows, nullptr, 0, 0};
-    return {&runs, 0, quotient_up(job_.rows, kRows) * panels};
+  const void* query(int row) const {
+    return static_cast<const T*>(job_.q.data) + row / job_.queries * job_.q.head_stride +
+           row % job_.queries * job_.q.row_stride;
+  }
+  // Asks for what is packed next, in turns between the products with this block of keys: at most
+  // `rows` of one head, and a block of keys and values. It would be waited for line by line.
+  void ask(const pto_attention_soon& next, int rows, int key) {
+    const int panels = quotient_up(b_.keys, kPanel) + quotient_up(job_.value_width, kPanel);
+    const auto lines = [&](const void* data, const pto_attention_operand& x, int first, int count,
+                           int width) {
+      pto_runs runs = {
+          nullptr, x.row_stride * int(sizeof(T)), width * int64_t{sizeof(T)}, count, nullptr, 0, 0};
+      if (data && x.col_stride == 1) runs.data = static_cast<const T*>(data) + first * x.row_stride;
+      return matmul::Lines(&runs, 0, int64_t{b_.slivers()} * panels);
+    };
+    const int keys = smaller(job_.keys - key, b_.sizes.keys);
+    rows = smaller(smaller(rows, job_.queries), b_.sizes.rows);
+    asked_[0] = lines(next.q, job_.q, 0, rows, job_.width);
+    asked_[1] = lines(next.k, job_.k, key, keys, job_.width);
+    asked_[2] = lines(next.v, job_.v, key, keys, job_.value_width);
   }
   void take_turn() {
-    for (matmul::Lines& rows : soon_) rows.take_turn();
+    for (matmul::Lines& lines : asked_) lines.take_turn();
   }
 
-  // Packs the queries, scaled, so that scores are logarithms to base 2.
+  // Packs the queries. Scores, times their factor, are logarithms to base 2.
   void start() const {
-    const float scale = job_.scale * lanes::kLog2E;
+    const float factor = Way::query_factor(job_);
     const auto& q = job_.q;
     for (int number = 0; number < b_.slivers(); ++number) {
       const Sliver s = b_.sliver(number);
@@ -76,7 +98,8 @@ class Attention {
         const int row = s.row + i;
         const T* const from = static_cast<const T*>(q.data) + b_.head(row) * q.head_stride +
                               b_.query(row) * q.row_stride;
-        pack_row(from, q.col_stride, job_.width, scale, b_.queries(s.row) + i * kGroup, s.rows);
+        Way::pack_query(from, q.col_stride, job_.width, factor, b_.queries(s.row) + i * kGroup,
+                        s.rows);
       }
     }
     clear_outputs(b_);
@@ -103,23 +126,17 @@ class Attention {
     }
   }
   void weigh(const Sliver* parts, int count) const {
-    const Softmax<T> softmax(b_);
+    const Softmax<T, typename Way::Weights> softmax(b_, Way::score_factor(job_));
     for (int i = 0; i < count; ++i) softmax.weigh(parts[0].row, parts[i]);
   }
 
   void pack() const {
     for (int at = 0; at < b_.keys; at += kPanel)
-      pack_columns<T>(job_.k, b_.key + at, smaller(b_.keys - at, kPanel), job_.width,
-                      b_.key_panel(at));
-    // Rows of values are read whole, eight at a time.
-    const auto& v = job_.v;
-    const T* const from = static_cast<const T*>(v.data) + b_.key * v.row_stride;
-    for (int first = 0; first < b_.keys; first += kGroup)
-      for (int col = 0; col < job_.value_width; col += kPanel)
-        for (int at = first; at < smaller(first + kGroup, b_.keys); ++at)
-          pack_part(from + at * v.row_stride, v.col_stride, col, job_.value_width,
-                    b_.value_panel(at, col));
+      Way::pack_keys(job_.k, b_.key + at, smaller(b_.keys - at, kPanel), job_.width,
+                     b_.key_panel(at));
+    Way::pack_values(b_);
   }
+  static int units(int elements) { return quotient_up(elements, Dot::kPerUnit); }
 
   // Computes the scores of all slivers, panel by panel of keys, which stays in the first cache.
   void multiply_keys(const Sliver* parts, int count) {
@@ -128,8 +145,8 @@ class Attention {
         const Sliver& s = parts[i];
         take_turn();
         if (s.keys.first <= at && at < s.keys.last)
-          multiply(s.rows, b_.queries(s.row), b_.key_panel(at), job_.width, nullptr,
-                   b_.scores(s.row - parts[0].row) + at, b_.sizes.score_stride());
+          multiply<Dot>(s.rows, b_.queries(s.row), b_.key_panel(at), units(job_.width), nullptr,
+                        b_.scores(s.row - parts[0].row) + at, b_.sizes.score_stride());
       }
   }
 
@@ -140,9 +157,10 @@ class Attention {
         take_turn();
         if (!s.keys.any()) continue;
         float* const out = b_.outs(s.row) + col;
-        multiply(s.rows, b_.weights(s.row - parts[0].row) + s.keys.first * s.rows,
-                 b_.value_panel(s.keys.first, col), s.keys.last - s.keys.first, out, out,
-                 b_.sizes.outs);
+        const float* const weights = b_.weights(s.row - parts[0].row);
+        multiply<Dot>(s.rows, weights + b_.sizes.floats(s.keys.first * s.rows),
+                      b_.value_panel(s.keys.first, col), units(s.keys.last - s.keys.first), out,
+                      out, b_.sizes.outs);
       }
   }
 
@@ -157,7 +175,7 @@ class Attention {
     }
     if (!all.any()) return;
     for (int i = 0; i < b_.rows; ++i) parts[i].keys = all;
-    const FewRows<T> few(b_, all);
+    const FewRows<Way> few(b_, all);
     few.multiply_keys();
     weigh(parts, b_.rows);
     if (job_.out.data) few.multiply_values();
@@ -165,21 +183,25 @@ class Attention {
 
   const pto_attention_job& job_;
   KeyBlock b_;
-  matmul::Lines soon_[3];  // of the next call: queries, keys, values
+  matmul::Lines asked_[3];  // queries, keys and values that are packed next
 };
 
 inline void run(const pto_attention_job& job) {
   if (job.type == PTO_MATMUL_F32)
-    Attention<float>(job).run();
+    Attention<Floats<float>>(job).run();
   else if (job.type == PTO_MATMUL_F16)
-    Attention<half>(job).run();
+    Attention<Floats<half>>(job).run();
   else
-    Attention<bfloat16_t>(job).run();
+    Attention<Floats<bfloat16_t>>(job).run();
 }
-inline size_t bytes(const pto_attention_job& job) {
-  return size_t(Areas(Sizes(job)).end) * sizeof(float);
+template <class Way>
+size_t bytes(const pto_attention_job& job) {
+  return size_t(Areas(typename Way::Blocks(job)).end) * sizeof(float);
 }
-inline int rows(const pto_attention_job& job) { return Sizes(job).rows; }
+template <class Way>
+int rows(const pto_attention_job& job) {
+  return typename Way::Blocks(job).rows;
+}
 
 }  // namespace attention
 PTO_NAMESPACE_END

@@ -49,15 +49,16 @@ PTO_INLINE void pack_part(const T* from, int64_t stride, int col, int width, flo
 
 // Multiplies a left panel by a right one: to = from + left right, `stride` floats a row; from may
 // be null.
-inline void multiply(int rows, const float* left, const float* right, int units, const float* from,
-                     float* to, int64_t stride) {
+template <class Dot = FloatDot>
+void multiply(int rows, const float* left, const float* right, int units, const float* from,
+              float* to, int64_t stride) {
   matmul::Outputs out = {};
   for (int v = 0; v < kVectors; ++v) {
     out.to[v] = reinterpret_cast<char*>(to + v * kLane);
     if (from) out.from[v] = reinterpret_cast<const char*>(from + v * kLane);
   }
   out.to_stride = out.from_stride = stride * int64_t(sizeof(float));
-  matmul::MicroKernel<FloatDot>::get(rows, kVectors)({left, right, units, 1, 0}, out);
+  matmul::MicroKernel<Dot>::get(rows, kVectors)({left, right, units, 1, 0}, out);
 }
 
 // Begins the outputs of all rows.

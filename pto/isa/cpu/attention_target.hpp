@@ -12,8 +12,8 @@
 PTO_NAMESPACE_BEGIN
 namespace attention {
 
-inline constexpr AttentionLoops kLoops = {run,          bytes,          rows,
-                                          run_backward, backward_bytes, add_scores};
+inline constexpr AttentionLoops kLoops = {run,          bytes<Floats<float>>, rows<Floats<float>>,
+                                          run_backward, backward_bytes,       add_scores};
 
 }  // namespace attention
 PTO_NAMESPACE_END

@@ -159,10 +159,8 @@ int choose_engine_of_attention(int wanted, int type, const Abilities& abilities)
   product.engine = wanted, product.precision = PTO_MATMUL_CHAIN;
   product.a.type = product.b.type = type;
   const int engine = choose_engine(product, abilities);
-  // On tiles an instruction of pairs rounds the weights; alone pairs have no loops.
-  const bool has_loops =
-      engine <= PTO_MATMUL_AVX512_VNNI || (engine == PTO_MATMUL_AMX && abilities.has_pairs);
-  return has_loops ? engine : abilities.best;
+  // On tiles an instruction of pairs rounds the weights.
+  return engine != PTO_MATMUL_AMX || abilities.has_pairs ? engine : abilities.best;
 }
 
 int engine_of(const pto_matmul_job& job) { return choose_engine(job, abilities_of_this()); }

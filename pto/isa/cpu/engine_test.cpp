@@ -172,7 +172,7 @@ TEST(Engine, KnowsThreePrecisionsByName) {
   pto_set_matmul_precision(pto_matmul_precision_name(before));
 }
 
-TEST(Engine, RunsAttentionOfBf16OnTilesWhereWeightsCanBeRounded) {
+TEST(Engine, RunsAttentionOfBf16OnTilesOrPairsWhereWeightsCanBeRounded) {
   const int bf16 = PTO_MATMUL_BF16, f32 = PTO_MATMUL_F32, best = PTO_MATMUL_AVX512_VNNI;
   const Abilities all = {best, true, yes, never}, unasked = {best, true, never, never};
   EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_BEST, bf16, all), PTO_MATMUL_AMX);
@@ -183,8 +183,13 @@ TEST(Engine, RunsAttentionOfBf16OnTilesWhereWeightsCanBeRounded) {
   EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_AVX2, bf16, unasked), PTO_MATMUL_AVX2);
   const Abilities cannot_round = {best, false, yes, never};
   EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_BEST, bf16, cannot_round), best);
-  const Abilities refused = {best, true, no, yes};
-  EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_BEST, bf16, refused), best);
+  const Abilities refused = {best, true, no, yes}, slow = {best, true, no, no};
+  const int pairs = PTO_MATMUL_AVX512_BF16;
+  EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_BEST, bf16, refused), pairs);
+  EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_BEST, bf16, slow), best);
+  EXPECT_EQ(choose_engine_of_attention(pairs, bf16, slow), pairs);
+  EXPECT_EQ(choose_engine_of_attention(pairs, f32, refused), best);
+  EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_BEST, f32, refused), best);
   EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_AMX, bf16, refused), PTO_MATMUL_BEST);
   const Abilities old = {PTO_MATMUL_AVX2, false, never, never};
   EXPECT_EQ(choose_engine_of_attention(PTO_MATMUL_BEST, bf16, old), PTO_MATMUL_AVX2);

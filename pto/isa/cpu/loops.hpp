@@ -23,7 +23,8 @@ struct AttentionLoops {
   size_t (*backward_bytes)(const pto_attention_gradients&);
   void (*add_scores)(const pto_attention_gradients&, int, float*);
 };
-extern const AttentionLoops kAttentionPortable, kAttentionAvx2, kAttentionAvx512, kAttentionTiles;
+extern const AttentionLoops kAttentionPortable, kAttentionAvx2, kAttentionAvx512, kAttentionPairs,
+    kAttentionTiles;
 
 struct MatmulLoops {
   void (*run)(const pto_matmul_job&);

@@ -57,6 +57,8 @@ class Apart {
   static constexpr int kPerUnit = Dot::kPerUnit, kBytes = sizeof(T), kNear = sizeof(Near);
   static constexpr int kLongest = kApartUnits * kPerUnit;  // elements of a row or column of b
   static constexpr int kAhead = 16;  // rows or columns of b that are asked for early
+  static constexpr bool kRepeats = kVectorBytes == 64 && kSame<T, float>;
+  static constexpr int kRepeated = 8;  // rows of b ahead that are asked for again
   static constexpr int kPassing =
       kVectorBytes == 64 ? 32 : 16;  // units of rows of b that pass at once where they are far
   static constexpr int64_t kNearBytes = 32 << 10;  // the first cache has 8 ways of 4 KB, or more
@@ -223,8 +225,10 @@ class Apart {
         for (; units >= kGroup; units -= kGroup) {
           asked.take_turn();
           PTO_UNROLL
-          for (int u = 0; u < kGroup; ++u, b += kPerUnit * b_row, M::keep(b))
+          for (int u = 0; u < kGroup; ++u, b += kPerUnit * b_row, M::keep(b)) {
+            if (kRepeats && job_.is_asked) repeat<Wide>(b, b_row);
             step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
+          }
         }
         for (; units > 0; --units, b += kPerUnit * b_row)
           step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
@@ -241,6 +245,13 @@ class Apart {
       }
       end<Wide>(typename M::All(), sum, to, to_row);
     }
+  }
+  // Asks once more, for the first cache, as some requests are lost where memory is slow; rows of
+  // half the bytes, and half as wide vectors, do not gain by it.
+  template <int Wide>
+  static PTO_INLINE void repeat(const char* b, int64_t b_row) {
+    for (int line = 0; line < Wide * kLane * kBytes; line += kLineBytes)
+      __builtin_prefetch(b + kRepeated * b_row + line);
   }
   template <class M, int... I, int... J>
   static PTO_INLINE void step(Indices<I...>, Indices<J...> across, typename M::Sum* sum,

@@ -15,44 +15,47 @@
 PTO_NAMESPACE_BEGIN
 namespace matmul {
 
-// Prefetches lines of kLane columns of `depth` elements of T into a cache, 1 the nearest: those
-// `Bytes` behind the ones that are read, and behind the ends of columns the lines of the next tile.
-template <class T, int Bytes, int Cache>
+// Prefetches lines of kLane columns of `depth` units of so many bytes into a cache, 1 the nearest:
+// those `Bytes` behind the ones that are read, and behind the ends of columns the lines of the next
+// tile.
+template <int UnitBytes, int Bytes, int Cache>
 PTO_INLINE void ask_ahead(const char* b, int64_t b_col, int depth, int left, int cols) {
-  constexpr int kItem = sizeof(T);
-  const int64_t ahead = Bytes + (Bytes < left * kItem ? 0 : cols * b_col - depth * kItem);
+  const int64_t ahead = Bytes + (Bytes < left * UnitBytes ? 0 : cols * b_col - depth * UnitBytes);
   for (int i = 0; i < kLane; ++i) __builtin_prefetch(b + i * b_col + ahead, 0, 4 - Cache);
 }
 
 // Asks for columns of floats where nobody has.
 struct AskAhead {
-  template <class T>
+  template <int UnitBytes>
   PTO_INLINE void line(const char* b, int64_t b_col, int depth, int left, int cols) const {
-    ask_ahead<T, 256, 2>(b, b_col, depth, left, cols);
+    ask_ahead<UnitBytes, 256, 2>(b, b_col, depth, left, cols);
   }
   PTO_INLINE void part() const {}
 };
 // Takes turns of requests, one for each four words of the columns of a vector. Some requests are
-// lost where memory is slow: those for floats are repeated.
+// lost where memory is slow: those for units of a word are repeated.
 struct AskInTurns {
   Requests& requests;
-  template <class T>
+  template <int UnitBytes>
   PTO_INLINE void line(const char* b, int64_t b_col, int depth, int left, int cols) const {
-    if constexpr (kSame<T, float>) ask_ahead<T, 256, 1>(b, b_col, depth, left, cols);
+    if constexpr (UnitBytes == 4) ask_ahead<UnitBytes, 256, 1>(b, b_col, depth, left, cols);
   }
   PTO_INLINE void part() const { requests.take_turn(); }
 };
 
-// Makes `Rows` outputs of two vectors of columns from columns of T, float or bf16.
-template <int Rows, class T = float>
+// Makes `Rows` outputs of two vectors of columns from columns of T, float or bf16. Units of Dot are
+// floats, or pairs of bf16.
+template <int Rows, class T = float, class Dot = FloatDot>
 struct Turned {
   static constexpr int kWide = 2;
   static constexpr int kCols = kWide * kLane;
-  static constexpr int kBytes = sizeof(T), kPerWord = 4 / kBytes;
+  static constexpr int kBytes = sizeof(T) * Dot::kPerUnit, kPerWord = 4 / kBytes;  // of a unit
   static constexpr int kWords = moves::kLaneCount<4>;      // that are turned at once
   static constexpr int kBlock = kWords * kPerWord;         // units of them
   static constexpr int kLineLength = kLineBytes / kBytes;  // units
-  using Sum = FloatDot::Sum;
+  // Apart at most where both groups pass at once: the first cache keeps a line of each column.
+  static constexpr int64_t kNearColumns = kVectorBytes == 64 ? 1 << 10 : 0;
+  using Sum = typename Dot::Sum;
   using All = typename IndicesTo<Rows * kWide>::type;
   using Down = typename IndicesTo<Rows>::type;
 
@@ -77,7 +80,7 @@ struct Turned {
   template <int G, int... R>
   static PTO_INLINE void step(Indices<R...>, Sum* sum, const int32_t* a, int64_t a_row, Units b) {
     ((sum[R * kWide + G] =
-          FloatDot::add(sum[R * kWide + G], lanes::splat<Units>(uint32_t(a[R * a_row])), b)),
+          Dot::add(sum[R * kWide + G], lanes::splat<Units>(uint32_t(a[R * a_row])), b)),
      ...);
   }
   template <int G>
@@ -98,18 +101,37 @@ struct Turned {
   // all that the first cache keeps.
   template <int G, class Ask>
   static PTO_INLINE void line(Sum* sum, Factors f, int depth, const Ask& ask) {
-    ask.template line<T>(f.b + G * kLane * f.b_col, f.b_col, depth, f.depth, kCols);
+    ask.template line<kBytes>(f.b + G * kLane * f.b_col, f.b_col, depth, f.depth, kCols);
     for (int done = 0; done < kLineLength; done += kBlock, f.a += kBlock, f.b += kBlock * kBytes) {
       ask.part();
       part<G>(sum, f);
     }
   }
+  // The same for both groups at once: the sums of a row wait for each other, and a CPU that looks
+  // one line ahead would find those of one group only.
+  template <class Ask>
+  static PTO_INLINE void lines(Sum* sum, Factors f, int depth, const Ask& ask) {
+    ask.template line<kBytes>(f.b, f.b_col, depth, f.depth, kCols);
+    ask.template line<kBytes>(f.b + kLane * f.b_col, f.b_col, depth, f.depth, kCols);
+    for (int done = 0; done < kLineLength; done += kBlock, f.a += kBlock, f.b += kBlock * kBytes) {
+      ask.part();
+      part<0>(sum, f);
+      ask.part();
+      part<1>(sum, f);
+    }
+  }
+  static PTO_INLINE uint32_t word(const char* unit) {
+    uint32_t pair;
+    if constexpr (Dot::kPerUnit == 1)
+      return bit_cast<uint32_t>(float(*reinterpret_cast<const T*>(unit)));
+    __builtin_memcpy(&pair, unit, sizeof pair);
+    return pair;
+  }
   template <int G>
   static PTO_INLINE void one(Sum* sum, const Factors& f) {
-    Vec<float, kLane> unit;
-    for (int i = 0; i < kLane; ++i)
-      unit[i] = float(*reinterpret_cast<const T*>(f.b + (G * kLane + i) * f.b_col));
-    step<G>(Down(), sum, f.a, f.a_row, bit_cast<Units>(unit));
+    Units unit;
+    for (int i = 0; i < kLane; ++i) unit[i] = word(f.b + (G * kLane + i) * f.b_col);
+    step<G>(Down(), sum, f.a, f.a_row, unit);
   }
 
   template <class Ask, int... I>
@@ -124,8 +146,12 @@ struct Turned {
     const int depth = f.depth;
     const auto go_on = [&f](int units) { f.a += units, f.b += units * kBytes, f.depth -= units; };
     for (; f.depth >= kLineLength; go_on(kLineLength)) {
-      line<0>(sum, f, depth, ask);
-      line<1>(sum, f, depth, ask);
+      if (kNearColumns > 0 && f.b_col <= kNearColumns) {
+        lines(sum, f, depth, ask);
+      } else {
+        line<0>(sum, f, depth, ask);
+        line<1>(sum, f, depth, ask);
+      }
     }
     for (; f.depth >= kBlock; go_on(kBlock)) part<0>(sum, f), part<1>(sum, f);
     for (; f.depth > 0; go_on(1)) one<0>(sum, f), one<1>(sum, f);
