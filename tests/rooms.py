@@ -42,20 +42,20 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 18600,
+    "adapters": 18700,
     "aten": 3550,
     "base": 1665,
     "bench": 1224,
     "bindings": 5755,
     "cmake": 90,
-    "codegen": 3700,
+    "codegen": 3710,
     "compat": 3955,
     "compiler": 2215,
     "device": 465,
     "formulas": 590,
     "graphs": 190,
     "ir": 5370,
-    "isa": 21285,  # functions of doubles on vectors took 300
+    "isa": 21600,  # functions of doubles on vectors took 300
     "language": 12995,
     "launch": 7155,
     "models": 2500,
