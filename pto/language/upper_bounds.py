@@ -110,6 +110,9 @@ class Sizes:
             if op == "minimum":
                 return min(known, default=None)
             return max(known) if len(known) == 2 else None
+        if op == "mul" and not exactly and "extent" in [nodes[one]["op"] for one in of]:
+            found = [self._number(block, one) for one in of]  # a size is not negative
+            return None if None in found else max(0, found[0]) * max(0, found[1])
         if node["form"] == "parameter" and owner is not None:
             place = _outer(nodes, value, owner[1])
             return None if place is None else self._number(owner[0], place, exactly)

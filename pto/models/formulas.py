@@ -21,7 +21,7 @@ from pto.language.infer import Size
 from pto.language.reduce import amax, mean
 from pto.language.tensor import Tensor
 from pto.language.types import cast as plain_cast
-from pto.language.whole import max, whole
+from pto.language.whole import max, min, whole
 
 EPS = 1e-6
 
@@ -102,6 +102,13 @@ def sizes_of(name: str, x: Tensor, rank: int) -> tuple[Size, ...]:
         f"the operator takes it with {rank}; docs/models.md lists the shape of each argument",
         f"reshape it to {rank} axes",
     )
+
+
+def at_once(tokens: Size, heads: Size) -> tuple[Any, Any]:
+    """How many tokens, and heads of each, a prolog computes at a time, at least one: what it makes
+    of 512 of them stays in the second cache."""
+    some = max(1, min(tokens, 128))
+    return some, max(1, min(heads, 512 // some))
 
 
 def per_sequence(rows: Tensor, lengths: Tensor) -> Any:

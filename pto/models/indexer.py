@@ -19,6 +19,7 @@ from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import max, min
 from pto.models.formulas import (
+    at_once,
     check_lengths,
     check_number,
     layer_norm,
@@ -46,6 +47,32 @@ def _rotated(v: Callable, shape: tuple, cos: Tensor, sin: Tensor, hadamard: Tens
     """_turned times hadamard."""
     turned = _turned(v, shape, cos, sin)
     return matmul(turned.reshape(-1, shape[-1]), hadamard).reshape(shape)
+
+
+@jit
+def queries(q_norm, q_norm_scale, w_qb, w_qb_scale, cos, sin, hadamard):
+    """(i8 [t, heads, width], f32 [t, heads, 1]): q8 of the turned and rotated queries."""
+    t, width = q_norm.shape[0], hadamard.shape[0]
+    heads = w_qb.shape[1] // width
+    q, q_scale = tensor([t, heads, width], i8), tensor([t, heads, 1], f32)
+    tokens, some = at_once(t, heads)
+    groups = (heads + some - 1) // some
+    for u in loop((t + tokens - 1) // tokens * groups):
+        i, h = u // groups * tokens, u % groups * some
+        n, m = min(tokens, t - i), min(some, heads - h)
+        first = h * width
+        rows, columns = slice(i, i + n), slice(first, first + m * width)
+        sums = matmul(q_norm[rows], w_qb[:, columns], i32).reshape(n, m, width)
+        row_scale = q_norm_scale[rows].reshape(n, 1, 1)
+        scales = w_qb_scale[columns].reshape(m, width)
+
+        def q_part(part, sums=sums, row_scale=row_scale, scales=scales):
+            return cast(cast(sums[..., part], f32) * row_scale * scales[:, part], bf16)
+
+        angles = cos[rows][:, None], sin[rows][:, None]
+        found = q8(_rotated(q_part, (n, m, width), *angles, hadamard))
+        q[rows, h : h + m], q_scale[rows, h : h + m] = found
+    return q, q_scale
 
 
 @op(
@@ -81,14 +108,7 @@ class IndexerProlog:
         )  # fmt: skip
         cos, sin = cast(cos, f32), cast(sin, f32)
 
-        sums = matmul(q_norm, w_qb, i32).reshape(t, heads, width)
-        row_scale, scales = q_norm_scale.reshape(t, 1, 1), w_qb_scale.reshape(heads, width)
-
-        def q_part(part):
-            return cast(cast(sums[..., part], f32) * row_scale * scales[:, part], bf16)
-
-        q = _rotated(q_part, (t, heads, width), cos[:, None], sin[:, None], hadamard_q)
-        q, q_scale = q8(q)
+        q, q_scale = queries(q_norm, q_norm_scale, w_qb, w_qb_scale, cos, sin, hadamard_q)
 
         normed = cast(layer_norm(matmul(x, wk, f32), gamma, beta), bf16)
         k = _rotated(lambda part: normed[:, part], (t, width), cos, sin, hadamard_k)

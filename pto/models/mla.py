@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latent attention of DeepSeek V3.2, up to its scores: queries, and rows of the cache."""
 
-from collections.abc import Callable
+from functools import partial
 
 from pto.language.control import loop
 from pto.language.dtypes import bf16, f32, i32
@@ -12,7 +12,8 @@ from pto.language.op import op
 from pto.language.selection import scatter_update
 from pto.language.tensor import Tensor
 from pto.language.types import cast
-from pto.models.formulas import q8, require_shapes, rms_norm, sizes_of, turn
+from pto.language.whole import min
+from pto.models.formulas import at_once, q8, require_shapes, rms_norm, sizes_of, turn
 
 
 @jit
@@ -32,14 +33,43 @@ def _halves(pairs: Tensor, shape: tuple) -> tuple[Tensor, Tensor]:
     return cast(halves[..., :half], f32), cast(halves[..., half:], f32)
 
 
-def _queries(part: Callable, w_uk: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """(q_nope, q_rope); part(i) has elements i of the queries of each head."""
-    (t, rope), (heads, nope, _) = cos.shape, w_uk.shape
-    shape = (t, heads, rope)
-    pairs = part(slice(nope, None)).reshape(t, heads, rope // 2, 2)
-    q_rope = tensor(shape, pairs.dtype)
-    turn(*_halves(pairs, shape), cos[:, None], sin[:, None], q_rope)
-    return head_by_head(part(slice(0, nope)), w_uk), q_rope
+@jit
+def queries(q_norm, row_scale, w, scales, w_uk, cos, sin):
+    """(q_nope, q_rope) of rows times w, of floats, or of bytes with scales of rows and columns."""
+    (t, rope), (heads, nope, latent) = cos.shape, w_uk.shape
+    q_nope = tensor([t, heads, latent], w_uk.dtype)
+    q_rope = tensor([t, heads, rope], w_uk.dtype)
+    tokens, some = at_once(t, heads)
+    groups = (heads + some - 1) // some
+    for u in loop((t + tokens - 1) // tokens * groups):
+        i, h = u // groups * tokens, u % groups * some
+        n, m = min(tokens, t - i), min(some, heads - h)
+        mine, own = slice(i, i + n), slice(h, h + m)
+        wide = [n, m, nope + rope]
+        first = h * wide[2]
+        columns = slice(first, first + m * wide[2])
+        if scales is None:
+            q = matmul(q_norm[mine], w[:, columns]).reshape(wide)
+            part = partial(_part, q)
+        else:
+            sums = matmul(q_norm[mine], w[:, columns], i32).reshape(wide)
+            of_rows, of_columns = row_scale[mine], scales[columns]
+            part = partial(_scaled, sums, of_rows.reshape(n, 1, 1), of_columns.reshape(wide[1:]))
+        pairs = part(slice(nope, None)).reshape(n, m, rope // 2, 2)
+        turned = tensor([n, m, rope], pairs.dtype)
+        turn(*_halves(pairs, turned.shape), cos[mine][:, None], sin[mine][:, None], turned)
+        q_rope[mine, own] = turned
+        q_nope[mine, own] = head_by_head(part(slice(0, nope)), w_uk[own])
+    return q_nope, q_rope
+
+
+def _part(q: Tensor, elements: slice) -> Tensor:
+    return q[..., elements]
+
+
+def _scaled(sums: Tensor, of_rows: Tensor, of_columns: Tensor, elements: slice) -> Tensor:
+    """Some elements of the queries of heads, from their sums of bytes."""
+    return cast(cast(sums[..., elements], f32) * of_rows * of_columns[:, elements], bf16)
 
 
 def _keys(kv: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,14 +120,7 @@ class MlaProlog:
         )  # fmt: skip
         cos, sin = cast(cos, f32), cast(sin, f32)
         q_norm, row_scale = q8(rms_norm(matmul(x, w_dq), gamma_q))
-        sums = matmul(q_norm, w_uq_qr, i32)
-
-        def part(i):
-            scales = row_scale.reshape(t, 1, 1), w_uq_qr_scale.reshape(heads, columns // heads)
-            found = cast(sums.reshape(t, heads, columns // heads)[..., i], f32)
-            return cast(found * scales[0] * scales[1][:, i], bf16)
-
-        q_nope, q_rope = _queries(part, w_uk, cos, sin)
+        q_nope, q_rope = queries(q_norm, row_scale, w_uq_qr, w_uq_qr_scale, w_uk, cos, sin)
         k_latent, k_rope = _keys(matmul(x, w_dkv_kr), gamma_kv, cos, sin)
         values, new_scale = q8(k_latent.reshape(t, groups, latent // groups))
         caches = (
@@ -131,8 +154,7 @@ class MlaPrologFloat:
                        kr_cache=(kr_cache, (pages, page, 1, rope)))  # fmt: skip
         cos, sin = cast(cos, f32), cast(sin, f32)
         q_norm = rms_norm(matmul(x, w_dq), gamma_q)
-        q = matmul(q_norm, w_uq_qr).reshape(t, heads, columns // heads)
-        q_nope, q_rope = _queries(lambda i: q[..., i], w_uk, cos, sin)
+        q_nope, q_rope = queries(q_norm, None, w_uq_qr, None, w_uk, cos, sin)
         k_latent, k_rope = _keys(matmul(x, w_dkv_kr), gamma_kv, cos, sin)
         caches = _put(kv_cache, slots, k_latent), _put(kr_cache, slots, k_rope)
         return q_nope, q_rope, q_norm, *caches
