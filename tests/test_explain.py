@@ -232,6 +232,30 @@ def test_loops_say_how_their_iterations_run_and_why():
         assert bool(why) == ("test_explain.py:" in loop.why_line)
 
 
+def test_a_loop_over_rows_and_columns_writes_apart():
+    @pto.jit
+    def parts(x, out):
+        columns = x.shape[1]
+        for i in pto.loop(x.shape[0] * columns):
+            out[i // columns, i % columns] = x[i // columns, i % columns] * 2
+
+    @pto.jit
+    def blocks(x, out):
+        rows, columns = x.shape
+        for i in pto.loop((rows + 3) // 4 * ((columns + 2) // 3)):
+            row, column = i // ((columns + 2) // 3) * 4, i % ((columns + 2) // 3) * 3
+            part = x[
+                row : row + pto.min(4, rows - row), column : column + pto.min(3, columns - column)
+            ]
+            out[row : row + part.shape[0], column : column + part.shape[1]] = part * 2
+
+    for function in (parts, blocks):
+        out = np.zeros_like(ONES)
+        assert [one.order for one in loops_of(function, ONES, out)] == ["side by side"]
+        function(ONES, out)
+        np.testing.assert_array_equal(out, ONES * 2)
+
+
 def test_hints_are_choices_of_the_user_and_tiles_of_the_model():
     @pto.jit
     def labelled(x):

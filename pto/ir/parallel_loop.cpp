@@ -185,17 +185,50 @@ class Writes {
   // by a size.
   std::optional<Value> digit(Opcode op, Value offset, const Dim& part) const {
     const Node& product = body_[offset];
-    if (product.op != Opcode::mul) return std::nullopt;
-    for (const size_t i : {0, 1}) {
-      const Node& digit = body_[product.operands[i]];
-      const std::optional<Dim> width = size_of(product.operands[1 - i]);
-      if (digit.op != op || !width || !is_at_most(part, *width)) continue;
-      const auto index = factors_.find(digit.operands[0]);
-      const bool is_index = index != factors_.end() && index->second == Factor(Dim(1)) &&
-                            body_[digit.operands[0]].is_parameter();
-      if (is_index && counts_up_ && size_of(digit.operands[1])) return digit.operands[1];
-    }
+    if (product.op != Opcode::mul) return digit(op, offset, part, Dim(1));
+    for (const size_t i : {0, 1})
+      if (const auto width = size_of(product.operands[1 - i]))
+        if (const auto by = digit(op, product.operands[i], part, *width)) return by;
     return std::nullopt;
+  }
+  std::optional<Value> digit(Opcode op, Value v, const Dim& part, const Dim& width) const {
+    const Node& node = body_[not_rounded_down(v)];
+    const bool is_digit = node.op == op && counts_up_ && size_of(node.operands[1]) &&
+                          is_index(dividend(node)) && is_at_most(part, width);
+    return is_digit ? std::optional(node.operands[1]) : std::nullopt;
+  }
+
+  bool is_index(Value v) const {
+    const auto index = factors_.find(v);
+    return index != factors_.end() && index->second == Factor(Dim(1)) && body_[v].is_parameter();
+  }
+
+  // A quotient of the language subtracts the remainder first, and 1 where it rounds down: the
+  // quotient before that, where this does not happen, and what is divided.
+  Value not_rounded_down(Value v) const {
+    const Node& node = body_[v];
+    return node.op == Opcode::where && is_false(node.operands[0]) ? node.operands[2] : v;
+  }
+  Value dividend(const Node& quotient) const {
+    const Node& less = body_[quotient.operands[0]];
+    if (quotient.op != Opcode::div || less.op != Opcode::sub) return quotient.operands[0];
+    const std::vector<Value> of = {less.operands[0], quotient.operands[1]};
+    const Node& rest = body_[less.operands[1]];
+    return rest.op == Opcode::fmod && rest.operands == of ? of[0] : quotient.operands[0];
+  }
+  bool is_false(Value v) const {
+    const Node& node = body_[v];
+    const auto of = [&](size_t i) { return is_false(node.operands[i]); };
+    if (node.op == Opcode::logical_and) return of(0) || of(1);
+    if (node.op == Opcode::logical_or) return of(0) && of(1);
+    return node.op == Opcode::lt && size_of(node.operands[1]) == Dim(0) &&
+           is_natural(node.operands[0]);
+  }
+  // True of numbers that are known not to be negative.
+  bool is_natural(Value v) const {
+    const Node& node = body_[v];
+    if (node.op == Opcode::fmod) return is_natural(node.operands[0]);
+    return node.op == Opcode::extent || (counts_up_ && is_index(v));
   }
 
   Factor factor(Value v) {

@@ -77,6 +77,33 @@ TEST(ParallelLoop, TilesByQuotientAndRemainderOfTheIndexAreApart) {
   EXPECT_FALSE(may_run_side_by_side(tiles("%3", "%4", "2, 2"), "1", nullptr, "-4"));
 }
 
+TEST(ParallelLoop, AQuotientThatIsRoundedDownCountsAsOne) {
+  const auto rows = [](const std::string& less, const std::string& start) {
+    return may_run_side_by_side(
+        "    %2 = extent {size=s0} : i64[]\n"
+        "    %3 = fmod(%i, %2) : i64[]\n"
+        "    %4 = sub(%i, " +
+            less +
+            ") : i64[]\n"
+            "    %5 = div(%4, %2) : i64[]\n"
+            "    %6 = ne(%3, %0) : bool[]\n"
+            "    %7 = lt(%3, %0) : bool[]\n"
+            "    %8 = lt(%2, %0) : bool[]\n"
+            "    %9 = logical_or(%7, %8) : bool[]\n"
+            "    %10 = logical_and(%6, %9) : bool[]\n"
+            "    %11 = sub(%5, %1) : i64[]\n"
+            "    %12 = where(%10, %11, %5) : i64[]\n"
+            "    %13 = remainder(%i, %2) : i64[]\n"
+            "    %14 = view(%x, %0, %0) : f32[1, 1]\n"
+            "    %15 = update(%out, %14, %12, %13) : f32[s0, 8]\n"
+            "    return %15\n",
+        "1", nullptr, start);
+  };
+  EXPECT_TRUE(rows("%3", "0"));
+  EXPECT_FALSE(rows("%2", "0"));
+  EXPECT_FALSE(rows("%3", "-4"));
+}
+
 TEST(ParallelLoop, APlaceFromDataOrThatStaysIsNotApart) {
   EXPECT_FALSE(may_run_side_by_side(kRow + "    %3 = view(%rows, %i) : i64[1]\n"
                                            "    %4 = reshape(%3) : i64[]\n"

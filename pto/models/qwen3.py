@@ -3,7 +3,6 @@
 are one program. Some queries meet some keys at a time (paged.py)."""
 
 import math
-from typing import Any
 
 from pto.language.control import loop
 from pto.language.dtypes import f32, i32
@@ -44,8 +43,8 @@ def causal(q, gamma, cos, sin, keys, values, table, lengths, scale):
     (b, s, heads, d), (_, page, of_keys, _) = q.shape, keys.shape
     group, width, some = heads // of_keys, max(1, min(s, QUERIES)), max(1, BLOCK // page)
     blocks = (s + width - 1) // width
-    made = zeros([b * blocks, of_keys, width, group, d], q.dtype)
-    sums = full([b * blocks, of_keys, width, group], -math.inf)
+    made = zeros([b, s, of_keys, group, d], q.dtype)
+    sums = full([b, s, of_keys, group], -math.inf)
     for t in loop(b * blocks):
         i, start = t // blocks, t % blocks * width
         n, tokens = lengths[i], min(width, s - start)
@@ -73,17 +72,10 @@ def causal(q, gamma, cos, sin, keys, values, table, lengths, scale):
             seen = arange(k.shape[0], dtype=i32)[None, :] < limit[:, None]
             scores = where(seen, scores_of(rows, k, scale), -math.inf)
             most, total, out = more_keys(scores, v, q.dtype, most, total, out)
-        found = cast(outputs(total, out), q.dtype)
-        made[t, :, :tokens] = found.reshape(of_keys, tokens, group, d)
-        sums[t, :, :tokens] = (most + log(total)).reshape(of_keys, tokens, group)
-    return tuple(_by_tokens(x, b, s) for x in (made, sums))
-
-
-def _by_tokens(x: Tensor, b: Any, s: Any) -> Tensor:
-    """[b, s, heads, ...] of [blocks, heads of keys, tokens of a block, group, ...]."""
-    _, of_keys, width, group, *rest = x.shape
-    tokens = (s + width - 1) // width * width
-    return x.transpose(1, 2).reshape(b, tokens, of_keys * group, *rest)[:, :s]
+        found = cast(outputs(total, out), q.dtype).reshape(of_keys, tokens, group, d)
+        made[i, mine] = found.transpose(0, 1)
+        sums[i, mine] = (most + log(total)).reshape(of_keys, tokens, group).transpose(0, 1)
+    return made.reshape(b, s, heads, d), sums.reshape(b, s, heads)
 
 
 @op(
