@@ -149,34 +149,50 @@ class RightBytes {
   }
 
   // Interleaves rows of b: eight units of a panel before the next panel, which may lie where the
-  // first cache keeps it in the same place.
+  // first cache keeps it in the same place. Meanwhile the rows of the next eight are asked for.
   template <int Beside>
   void across(char* panel, const Part& part) const {
     const int64_t row = int64_t(part.width) * kUnit;
     for (int unit = 0; unit < part.units; unit += kGroup) {
+      const int k = part.k + unit * kPerUnit;
+      const T *rows[kRun], *soon[kRun];
+      for (int i = 0; i < kRun; ++i) rows[i] = row_at(k + i), soon[i] = row_at(k + kRun + i);
       char* to = panel + unit * row;
       for (int first = 0; first < part.lines; first += part.width, to += part.next)
-        for (int u = 0; u < kGroup; ++u)
-          for (int j = 0; j < smaller(part.lines - first, part.width); j += Beside)
-            interleave<Beside>(to + u * row + j * kUnit, part.line + first + j,
-                               part.lines - first - j, part.width - j,
-                               part.k + (unit + u) * kPerUnit);
+        for (int j = 0; j < smaller(part.lines - first, part.width); j += Beside) {
+          const int64_t at = from_.lines.at(part.line + first + j);
+          for (int u = 0; u < kGroup; ++u) {
+            PTO_UNROLL
+            for (int i = 0; i < kPerUnit; ++i)
+              if (const T* const next = soon[u * kPerUnit + i]) __builtin_prefetch(next + at, 0, 2);
+            interleave<Beside>(to + u * row + j * kUnit, rows + u * kPerUnit, at,
+                               part.lines - first - j, part.width - j);
+          }
+        }
     }
+  }
+  // A row of b; null behind the last one.
+  const T* row_at(int k) const { return k < from_.end ? from_.data + from_.depth.at(k) : nullptr; }
+  // Elements of a row from a place on: `count` of them at most, then zeros.
+  template <int Beside>
+  static PTO_INLINE Vec<T, Beside> beside(const T* row, int64_t at, int count) {
+    Vec<T, Beside> v = {};
+    if (!row) return v;
+    if (count >= Beside)
+      __builtin_memcpy(&v, row + at, sizeof v);
+    else
+      __builtin_memcpy(&v, row + at, size_t(count) * sizeof(T));
+    return v;
   }
   // `width`: how many columns the panel still has.
   template <int Beside>
-  PTO_INLINE void interleave(char* to, int line, int count, int width, int k) const {
+  static PTO_INLINE void interleave(char* to, const T* const* rows, int64_t at, int count,
+                                    int width) {
     using Row = Vec<T, Beside>;
     using Words = Vec<Word, int(sizeof(Row)) / kUnit>;
-    Row v[kPerUnit] = {};
-    const int64_t at = from_.lines.at(line);
-    for (int i = 0; i < kPerUnit && k + i < from_.end; ++i) {
-      const T* const data = from_.data + at + from_.depth.at(k + i);
-      if (count >= Beside)
-        __builtin_memcpy(&v[i], data, sizeof v[i]);
-      else
-        __builtin_memcpy(&v[i], data, size_t(count) * sizeof(T));
-    }
+    Row v[kPerUnit];
+    PTO_UNROLL
+    for (int i = 0; i < kPerUnit; ++i) v[i] = beside<Beside>(rows[i], at, count);
     Words units[kPerUnit];
     units[0] = bit_cast<Words>(lanes::zip_low(v[0], v[1]));
     units[1] = bit_cast<Words>(lanes::zip_high(v[0], v[1]));
@@ -193,8 +209,9 @@ class RightBytes {
     // Whole groups of eight columns are written.
     constexpr int kWords = kCount<Words>;
     const int columns = quotient_up(smaller(count, width), kGroup) * kGroup;
-    for (int i = 0; i < kPerUnit && i * kWords < columns; ++i)
-      __builtin_memcpy(to + i * sizeof(Words), &units[i], sizeof(Words));
+    PTO_UNROLL
+    for (int i = 0; i < kPerUnit; ++i)
+      if (i * kWords < columns) __builtin_memcpy(to + i * sizeof(Words), &units[i], sizeof(Words));
   }
 
   const Operand<T> from_;
