@@ -57,7 +57,7 @@ COMPILER = [
     Setting("PTO_TUNED", "files, `:` between them", "none",
             "options that `pto.tune` found on other machines, read after `tuned.json` of this one",
             COMPILATION, "tuned"),
-    Setting("", "function of stage and text", "None", "sees everything that is compiled",
+    Setting("", "function of stage and text", "None", "sees each jitted function that is compiled",
             COMPILATION, "dump"),
     Setting("PTO_INTERPRET", "`1`", "off", "calls of jitted functions run in steps on the "
             "[interpreter](language.md#looking-at-values)", CALL, "interpret"),

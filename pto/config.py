@@ -20,7 +20,7 @@
                                     # sessions of ONNX Runtime get kernels of ours for
     pto.config.interpret = True     # PTO_INTERPRET=1: calls of jitted functions run on the
                                     # interpreter, step by step; pto.print, pto.breakpoint
-    pto.config.dump = print         # sees (stage, text) of everything that is compiled
+    pto.config.dump = print         # sees (stage, text) of each jitted function that is compiled
 
 A setting counts from the next compilation, `threads`, `weights`, `matmul_precision`, `interpret`
 and `torch_attention` from the next call.
@@ -207,7 +207,7 @@ class Config:
 
     @property
     def dump(self) -> Callable[[str, str], object] | None:
-        """Called with (stage, text) for each stage of each compilation; None for nothing."""
+        """Called with (stage, text) for each stage of a jitted function; None for nothing."""
         return self._dump
 
     @dump.setter
