@@ -4,8 +4,8 @@
 // unit follow each other along the width, or are of two keys; scores are scaled, and weights are
 // rounded after their sum is taken.
 //
-//     Attention<Floats<half>>(job).run();
-//     Attention<PairsOf<HardwarePairs>>(job).run();   // job.type: bf16
+//     using Way = Floats<half>;   // PairsOf<HardwarePairs> where job.type is bf16
+//     Way::pack_keys(job.k, 0, 32, job.width, panel);   // keys 0 to 31
 //
 // Thread safety: pure functions on the caller's memory.
 #pragma once
