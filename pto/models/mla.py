@@ -45,9 +45,9 @@ def queries(q_norm, row_scale, w, scales, w_uk, cos, sin):
         i, h = u // groups * tokens, u % groups * some
         n, m = min(tokens, t - i), min(some, heads - h)
         mine, own = slice(i, i + n), slice(h, h + m)
-        wide = [n, m, nope + rope]
-        first = h * wide[2]
-        columns = slice(first, first + m * wide[2])
+        each = nope + rope
+        first, wide = h * each, [n, m, each]
+        columns = slice(first, first + m * each)
         if scales is None:
             q = matmul(q_norm[mine], w[:, columns]).reshape(wide)
             part = partial(_part, q)
@@ -107,13 +107,11 @@ class MlaProlog:
         x, w_dq, w_uq_qr, w_uq_qr_scale, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin,
         kv_cache, kr_cache, k_scale, slots,
     ):  # fmt: skip
-        t, heads, columns = _check(
-            x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots
-        )
+        _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
         pages, page, _, groups = sizes_of("k_scale", k_scale, 4)
         latent, rope = gamma_kv.shape[0], cos.shape[1]
         require_shapes(
-            w_uq_qr_scale=(w_uq_qr_scale, (columns,)),
+            w_uq_qr_scale=(w_uq_qr_scale, (w_uq_qr.shape[1],)),
             kv_cache=(kv_cache, (pages, page, 1, latent)),
             kr_cache=(kr_cache, (pages, page, 1, rope)),
             k_scale=(k_scale, (pages, page, 1, groups)),
@@ -122,7 +120,7 @@ class MlaProlog:
         q_norm, row_scale = q8(rms_norm(matmul(x, w_dq), gamma_q))
         q_nope, q_rope = queries(q_norm, row_scale, w_uq_qr, w_uq_qr_scale, w_uk, cos, sin)
         k_latent, k_rope = _keys(matmul(x, w_dkv_kr), gamma_kv, cos, sin)
-        values, new_scale = q8(k_latent.reshape(t, groups, latent // groups))
+        values, new_scale = q8(k_latent.reshape(x.shape[0], groups, latent // groups))
         caches = (
             _put(kv_cache, slots, values), _put(kr_cache, slots, k_rope),
             _put(k_scale, slots, new_scale),
@@ -145,9 +143,7 @@ class MlaPrologFloat:
     def build(
         x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, kv_cache, kr_cache, slots
     ):
-        t, heads, columns = _check(
-            x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots
-        )
+        _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
         pages, page, *_ = sizes_of("kv_cache", kv_cache, 4)
         latent, rope = gamma_kv.shape[0], cos.shape[1]
         require_shapes(kv_cache=(kv_cache, (pages, page, 1, latent)),
@@ -161,7 +157,7 @@ class MlaPrologFloat:
 
 
 def _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots):
-    """States the shapes that both forms have; returns (t, heads, columns of w_uq_qr)."""
+    """States the shapes that both forms have."""
     (t, hidden), (_, rank) = sizes_of("x", x, 2), sizes_of("w_dq", w_dq, 2)
     (heads, nope, latent), (_, rope) = sizes_of("w_uk", w_uk, 3), sizes_of("cos", cos, 2)
     columns = heads * (nope + rope)
@@ -171,4 +167,3 @@ def _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
         gamma_kv=(gamma_kv, (latent,)), cos=(cos, (t, rope)), sin=(sin, (t, rope)),
         slots=(slots, (t,)),
     )  # fmt: skip
-    return t, heads, columns
