@@ -126,7 +126,7 @@ void bind_explain(nb::module_& m) {
       "loop_conflict",
       [](const Graph& body, int64_t step) -> nb::object {
         LoopObstacle obstacle;
-        if (body_writes_apart(body, step, true, &obstacle) || !obstacle.is_certain)
+        if (body_writes_apart(body, {step, true, {}}, &obstacle) || !obstacle.is_certain)
           return nb::none();
         const Location& line = obstacle.line;
         return nb::make_tuple(obstacle.why, line.file.empty() ? std::string() : pto::text(line));

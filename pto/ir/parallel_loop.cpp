@@ -38,15 +38,12 @@ struct OwnPart {
 class Writes {
  public:
   // `origins`: the values of the outermost body that values of this one are.
-  // `step`: how far iterations that run for certain are apart; 0: not known, or some may not run.
-  // `counts_up`: the index is never negative.
   Writes(const Graph& body, std::map<Value, Factor> factors, std::map<Value, Value> origins,
-         int64_t step, bool counts_up, OwnPart* own, LoopObstacle* obstacle)
+         LoopRange range, OwnPart* own, LoopObstacle* obstacle)
       : body_(body),
         factors_(std::move(factors)),
         origins_(std::move(origins)),
-        step_(step),
-        counts_up_(counts_up),
+        range_(std::move(range)),
         own_(own),
         obstacle_(obstacle) {}
 
@@ -69,7 +66,7 @@ class Writes {
         const Made made = made_by(body_, v);
         const int start = made.node < 0 ? -1 : start_of(body_, made);
         if (start < 0 || !body_[made.node].has_body())
-          return refuse(name + " is computed from the iteration before", node, step_ != 0);
+          return refuse(name + " is computed from the iteration before", node, range_.step != 0);
         if (!are_apart_inside(body_[made.node], made.index, start)) return false;
         next = made.node;
         v = body_[made.node].operands[static_cast<size_t>(start)];
@@ -96,8 +93,8 @@ class Writes {
     const Dims& part = body_[update.operands[1]].type.shape;
     for (size_t axis = 0; axis < part.size(); ++axis) {
       const Factor steps = factor(update.operands[2 + axis]);
-      if (!steps || !steps->is_constant() || step_ == 0) return false;
-      const int64_t way = std::abs(steps->value() * step_);
+      if (!steps || !steps->is_constant() || range_.step == 0) return false;
+      const int64_t way = std::abs(steps->value() * range_.step);
       if (way != 0 && (!part[axis].is_constant() || part[axis].value() <= way)) return false;
     }
     return true;
@@ -147,6 +144,8 @@ class Writes {
     const auto first = static_cast<size_t>(start) - ahead;
     const size_t carried =
         node.op == Opcode::branch ? 0 : node.attributes.bodies.back()->outputs().size();
+    LoopRange range = range_;
+    range.step = 0;  // some iterations may not run this
     for (const auto& inner : node.attributes.bodies) {
       if (node.op == Opcode::repeat && inner == node.attributes.bodies.front()) continue;
       std::map<Value, Factor> factors;
@@ -160,7 +159,7 @@ class Writes {
         if (origin != origins_.end()) origins[inner->inputs()[i]] = origin->second;
       }
       const Value last = inner->outputs()[static_cast<size_t>(result)];
-      if (!Writes(*inner, factors, origins, 0, counts_up_, own_, obstacle_)
+      if (!Writes(*inner, factors, origins, range, own_, obstacle_)
                .are_apart(last, inner->inputs()[first]))
         return false;
     }
@@ -193,9 +192,18 @@ class Writes {
   }
   std::optional<Value> digit(Opcode op, Value v, const Dim& part, const Dim& width) const {
     const Node& node = body_[not_rounded_down(v)];
-    const bool is_digit = node.op == op && counts_up_ && size_of(node.operands[1]) &&
-                          is_index(dividend(node)) && is_at_most(part, width);
+    if (node.op != op || !range_.counts_up) return std::nullopt;
+    const std::optional<Dim> by = size_of(node.operands[1]);
+    const bool is_digit = by && divides(*by) && is_index(dividend(node)) && is_at_most(part, width);
     return is_digit ? std::optional(node.operands[1]) : std::nullopt;
+  }
+  // True of a size that is not 0 where the loop has iterations: the quotient by 0 is 0.
+  bool divides(const Dim& size) const {
+    return is_at_least_one(size) || (range_.end && is_multiple(*range_.end, size));
+  }
+  static bool is_multiple(const Dim& of, const Dim& size) {
+    return of == size || (of.op() == DimOp::Mul &&
+                          (is_multiple(of.left(), size) || is_multiple(of.right(), size)));
   }
 
   bool is_index(Value v) const {
@@ -228,7 +236,7 @@ class Writes {
   bool is_natural(Value v) const {
     const Node& node = body_[v];
     if (node.op == Opcode::fmod) return is_natural(node.operands[0]);
-    return node.op == Opcode::extent || (counts_up_ && is_index(v));
+    return node.op == Opcode::extent || (range_.counts_up && is_index(v));
   }
 
   Factor factor(Value v) {
@@ -277,9 +285,10 @@ class Writes {
         return number_is_at_most(node.operands[0], limit);
     return false;
   }
-  // A symbol of an input's axis is never 1 or 0 alone by name; only a constant is known.
-  static bool is_at_least_one(const Dim& limit) {
-    return limit.is_constant() && limit.value() >= 1;
+  static bool is_at_least_one(const Dim& size) {
+    if (size.op() == DimOp::Max)
+      return is_at_least_one(size.left()) || is_at_least_one(size.right());
+    return size.is_constant() && size.value() >= 1;
   }
 
   bool number_is_at_most(Value v, const Dim& limit) const {
@@ -292,33 +301,30 @@ class Writes {
   const Graph& body_;
   std::map<Value, Factor> factors_;
   const std::map<Value, Value> origins_;
-  const int64_t step_;
-  const bool counts_up_;
+  const LoopRange range_;
   OwnPart* const own_;
   LoopObstacle* const obstacle_;
 };
-
-// Says whether a number is a constant of at least this.
-bool is_at_least(const Node& node, int64_t least) {
-  const auto* number = std::get_if<int64_t>(&node.attributes.value);
-  return node.op == Opcode::constant && number != nullptr && *number >= least;
-}
 
 }  // namespace
 
 bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
   const Node& loop = graph[v];
-  const Node& step = graph[loop.operands[2]];
-  const bool is_forward = is_at_least(step, 1);
-  const bool counts_up = is_at_least(graph[loop.operands[0]], 0);
-  if (!is_forward && obstacle != nullptr)
+  const auto number = [&](int i) {
+    const Node& node = graph[loop.operands[size_t(i)]];
+    const auto* constant = std::get_if<int64_t>(&node.attributes.value);
+    return node.op == Opcode::constant && constant != nullptr ? *constant : -1;
+  };
+  const Node& end = graph[loop.operands[1]];
+  LoopRange range = {number(2), number(0) >= 0, std::nullopt};
+  if (end.op == Opcode::extent) range.end = end.attributes.size;
+  if (range.step < 1 && obstacle != nullptr)
     *obstacle = {"its step is not a positive constant",
                  loop.locations.empty() ? Location{} : loop.locations[0]};
-  return is_forward && body_writes_apart(loop.body(), std::get<int64_t>(step.attributes.value),
-                                         counts_up, obstacle);
+  return range.step >= 1 && body_writes_apart(loop.body(), range, obstacle);
 }
 
-bool body_writes_apart(const Graph& body, int64_t step, bool counts_up, LoopObstacle* obstacle) {
+bool body_writes_apart(const Graph& body, const LoopRange& range, LoopObstacle* obstacle) {
   const size_t count = body.outputs().size();
   std::map<Value, Factor> factors;
   std::map<Value, Value> origins;
@@ -328,7 +334,7 @@ bool body_writes_apart(const Graph& body, int64_t step, bool counts_up, LoopObst
   for (size_t k = 0; k < count; ++k) {
     const Value last = body.outputs()[k], first = body.inputs()[1 + k];
     OwnPart own;
-    Writes writes(body, factors, origins, step, counts_up, &own, obstacle);
+    Writes writes(body, factors, origins, range, &own, obstacle);
     if (last != first && writes.are_apart(last, first) &&
         (!own.is_read || !own.places->empty() || writes.refuse_reads(last, first)))
       continue;

@@ -8,12 +8,13 @@
 // It holds where each carried value is a tensor into which the body writes, and the parts that
 // different iterations write differ in their offset along one axis by at least their size; or where
 // offsets along two axes are the quotient and the remainder of the index by a size, times at least
-// the size of the part. The body may read such a tensor at the offset along that axis at which it
-// writes: out[i] = f(out[i]).
+// the size of the part, and that size is not 0 where the loop has iterations. The body may read
+// such a tensor at the offset along that axis at which it writes: out[i] = f(out[i]).
 //
 // Thread safety: pure function.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "pto/ir/graph.hpp"
@@ -31,8 +32,14 @@ struct LoopObstacle {
 // `obstacle`, when given, is set where the result is false.
 bool writes_apart(const Graph& graph, Value loop, LoopObstacle* obstacle = nullptr);
 
-// Says the same of iterations `step` apart, from their body; 0: the step is not known. `counts_up`:
-// the index is never negative.
-bool body_writes_apart(const Graph& body, int64_t step, bool counts_up, LoopObstacle* obstacle);
+// The indices of a loop.
+struct LoopRange {
+  int64_t step = 0;        // how far iterations that run for certain are apart; 0: not known
+  bool counts_up = false;  // none is negative
+  std::optional<Dim> end;  // all are less, where it is a size
+};
+
+// Says the same of iterations in a range, from their body.
+bool body_writes_apart(const Graph& body, const LoopRange& range, LoopObstacle* obstacle);
 
 }  // namespace pto

@@ -9,13 +9,16 @@ namespace pto::parallel_loop_test {
 
 // A loop over rows of %x that carries %out, with this body.
 bool may_run_side_by_side(const std::string& body, const std::string& step = "1",
-                          LoopObstacle* obstacle = nullptr, const std::string& start = "0") {
+                          LoopObstacle* obstacle = nullptr, const std::string& start = "0",
+                          const std::string& end = "s0") {
   const Graph graph = parse(
       "graph g(%x: f32[s0, 8], %rows: i64[s0], %out: f32[s0, 8]) -> (f32[s0, 8]) {\n"
       "  %0 = constant {value=" +
       start +
       "} : i64[]\n"
-      "  %1 = extent {size=s0} : i64[]\n"
+      "  %1 = extent {size=" +
+      end +
+      "} : i64[]\n"
       "  %2 = constant {value=" +
       step +
       "} : i64[]\n"
@@ -75,6 +78,25 @@ TEST(ParallelLoop, TilesByQuotientAndRemainderOfTheIndexAreApart) {
   EXPECT_FALSE(may_run_side_by_side(tiles("%4", "%4", "2, 2")));
   EXPECT_FALSE(may_run_side_by_side(tiles("%3", "%4", "2, 3")));
   EXPECT_FALSE(may_run_side_by_side(tiles("%3", "%4", "2, 2"), "1", nullptr, "-4"));
+}
+
+TEST(ParallelLoop, AQuotientByASizeThatMayBe0IsNotApart) {
+  const auto tiles = [](const std::string& by, const std::string& end) {
+    return may_run_side_by_side("    %2 = extent {size=" + by +
+                                    "} : i64[]\n"
+                                    "    %3 = div(%i, %2) : i64[]\n"
+                                    "    %4 = remainder(%i, %2) : i64[]\n"
+                                    "    %5 = view(%x, %0, %0) : f32[1, 1]\n"
+                                    "    %6 = update(%out, %5, %3, %4) : f32[s0, 8]\n"
+                                    "    return %6\n",
+                                "1", nullptr, "0", end);
+  };
+  EXPECT_TRUE(tiles("8", "s0"));
+  EXPECT_TRUE(tiles("max(s0, 1)", "20"));
+  EXPECT_TRUE(tiles("s0", "3*s0*s0"));
+  EXPECT_FALSE(tiles("0", "20"));
+  EXPECT_FALSE(tiles("s0", "20"));
+  EXPECT_FALSE(tiles("s0", "s0 + 1"));
 }
 
 TEST(ParallelLoop, AQuotientThatIsRoundedDownCountsAsOne) {
