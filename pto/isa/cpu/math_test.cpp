@@ -32,10 +32,14 @@ struct Function {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double rsqrt(double x) { return 1 / std::sqrt(x); }
 double reciprocal(double x) { return 1 / x; }
+double half_to(double x) { return std::exp2(-std::fabs(x)); }
+// A weight of attention, as its difference to the largest score has it: up to 0.
+V weight(V x) { return lanes::exp2_to_one(lanes::negative_abs(x)); }
 
 #define LANES(name) +[](V v) { return lanes::name(v); }
 const Function kFunctions[] = {
     {"exp", LANES(exp), std::exp, 1.02, 1},
+    {"exp2_to_one", weight, half_to, kVectorBytes == 64 ? 1.1 : 2.1, 1, true},
     {"log", LANES(log), std::log, 1.1, 1},
     {"tanh", LANES(tanh), std::tanh, 1.5, 1},
     {"sigmoid", LANES(sigmoid), sigmoid, 3.1, 1, true},
