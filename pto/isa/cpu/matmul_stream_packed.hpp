@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matmul stream packed: products of a few rows, whose time is that of reading b once, by a b of
-// bytes or bf16. Rows of b pass some at a time, in long runs, which memory gives fastest; columns
-// of them become panels in the first cache while the first rows of a are multiplied by them, beside
-// sums that stay in the second one.
+// bytes or bf16. Rows of b pass some at a time, in long runs, which memory gives fastest, beside
+// sums that stay in the second cache. By a few rows of a, eight of them are woven in registers;
+// else columns of 64 become panels in the first cache while the first rows of a are multiplied.
 //
 //     const bool is_done = PackedStream<PairDot<int8_t>, int8_t>(job, pack_left).run();
 //
@@ -14,6 +14,7 @@
 #include "pto/isa/cpu/matmul_place.hpp"
 #include "pto/isa/cpu/matmul_requests.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
+#include "pto/isa/cpu/matmul_stream_woven.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -25,26 +26,32 @@ class PackedStream {
   using Sum = typename Dot::Sum;
   static constexpr int kPerUnit = Dot::kPerUnit, kDepth = 64;  // rows of b that pass at once
   static constexpr int kUnits = kDepth / kPerUnit;
-  // Vectors of AVX-512 interleave elements fastest within boxes of 16 bytes: sums have the columns
-  // of a panel in that order until the last ones are written.
-  static constexpr bool kBoxed = kVectorBytes == 64 && Dot::kRightBytes == 4;
+  using Woven = WovenRows<Dot, T>;
+  using Right = typename Woven::Right;
+  static constexpr bool kBoxed = Woven::kBoxed;
   // A tile of sums: rows at most, and vectors.
   static constexpr int kHigh = 4, kWide = kBoxed ? 4 : kVectors;
-  static constexpr int kPanelCols = kWide * kLane, kOnce = kBoxed ? 64 / sizeof(T) : kPanelCols;
-  using Row = Vec<T, kOnce>;
+  static constexpr int kPanelCols = kWide * kLane;
   static constexpr int64_t kUnitBytes = int64_t{kPanelCols} * Dot::kRightBytes;
   static constexpr int64_t kPanelBytes = kUnits * kUnitBytes;
   // Panels of less than a line of b are packed some at once: the lines of rows that lie far apart
   // share a place in the first cache.
   static constexpr bool kFuses = kPanelCols * int(sizeof(T)) >= kLineBytes;
   static constexpr int kAbreast = kFuses ? 1 : 4 * kLineBytes / int(sizeof(T)) / kPanelCols;
-  static constexpr int kExcess = kPerUnit == 4 ? 128 : 0;
+  static constexpr int kExcess = Woven::kExcess;
   // Narrower ones, and smaller ones, are no slower by the loops over panels.
   static constexpr int kLeastCols = sizeof(T) == 1 ? 64 : 256;
   static constexpr int64_t kLeast = 4 << 10;  // elements of b
   static constexpr int64_t kFar = 1 << 20;    // from which it is not near
   static constexpr int kFirst = 16;  // rows of b that pass first where nobody asked for them
   static constexpr int64_t kSoonBytes = 256 << 10;
+  // By few rows of a, few rows of b pass at once, and nothing of them is written: a store queue
+  // holds fewer lines than memory gives at a time. They stay in the first cache with those behind
+  // them. Sums fit the registers.
+  static constexpr int kSweptRows = kPerUnit == 4 ? 6 : 8;
+  static constexpr int kSwept = 8;  // rows of b, or half as many
+  static constexpr int64_t kSweptBytes = 32 << 10;
+  static constexpr int kSweptCols = 2 * kSweptBytes / kSwept / int(sizeof(T));
 
  public:
   PackedStream(const pto_matmul_job& job, Pack left)
@@ -65,14 +72,18 @@ class PackedStream {
         return false;
       take_excess();
     }
-    const int panels = job_.cols / kPanelCols, most = kStreamUnits / kPanelCols / job_.rows;
+    const bool sweeps = kBoxed && job_.rows <= kSweptRows;
+    const int panels = job_.cols / kPanelCols;
+    const int cols = kStreamUnits / job_.rows;
+    const int most = (sweeps ? smaller(kSweptCols, cols) : cols) / kPanelCols;
     const int64_t turns = int64_t{panels} * quotient_up(job_.depth, kPerUnit);
     const int64_t all = turns * parts_of(job_);
     Requests asked = {{nullptr, 0, 0}, {is_near(job_.soon) ? job_.soon : nullptr, 0, all}};
     for (int first = 0; first < panels; first += most) {
       const Range block = {first, smaller(panels, first + most)};
-      int depth = first == 0 && !job_.is_asked ? ask_first(block) : kDepth;
-      for (int k = 0; k < job_.depth; k += depth, depth = kDepth) pass(block, k, depth, asked);
+      int k = sweeps ? sweep(block, {block.last, smaller(panels, block.last + most)}, asked) : 0;
+      int depth = first == 0 && k == 0 && !job_.is_asked ? ask_first(block) : kDepth;
+      for (; k < job_.depth; k += depth, depth = kDepth) pass(block, k, depth, asked);
     }
     if (const int done = panels * kPanelCols; done < job_.cols) rest(done);
     if (is_near(job_.soon)) *job_.soon = asked.next.rest();
@@ -96,13 +107,6 @@ class PackedStream {
     int64_t from_row, to_row;  // bytes
     bool is_last;              // to c
   };
-  // Rows of b, beginning with the units of a panel.
-  struct Right {
-    const T* at;
-    int64_t row;
-    int rows;
-  };
-
   // Quads take b from far twice as fast as the loops over panels, which copy it to the second cache
   // first; those of a near one gain less.
   int most_rows() const {
@@ -177,6 +181,66 @@ class PackedStream {
     }
   }
 
+  // Adds the products of all rows of b but the last few; returns how many. `next`: the block behind
+  // this one.
+  int sweep(const Range& block, const Range& next, Requests& asked) {
+    const bool are_long = kSwept * bytes_of(block) > kSweptBytes;
+    const int at_once = are_long ? kSwept / 2 : kSwept, end = job_.depth / at_once * at_once;
+    for (int k = 0; k < end; k += kDepth) {
+      const int units = smaller(end - k, kDepth) / kPerUnit;
+      left_(job_, a_, {0, job_.rows, job_.rows, k, units});
+      for (int u = 0; u < units; u += at_once / kPerUnit) {
+        const int at = k + u * kPerUnit, behind = at + at_once;
+        sweep(typename IndicesTo<kSweptRows>::type(), block, {at, at_once, at_once / kPerUnit},
+              a_ + u / kGroup * kGroup * job_.rows + u % kGroup,
+              behind < end       ? next_rows(block, behind, at_once)
+              : next.count() > 0 ? next_rows(next, 0, at_once)
+              : comes_next()     ? NextRows(*job_.soon)
+                                 : next_rows(block, at, at_once),
+              asked);
+      }
+    }
+    return end;
+  }
+  bool comes_next() const { return job_.soon && job_.soon->data && job_.soon->count > 0; }
+  static int64_t bytes_of(const Range& block) {
+    return block.count() * kPanelCols * int64_t(sizeof(T));
+  }
+  NextRows next_rows(const Range& block, int k, int count) const {
+    return {right_at(k, block.first), b_row_ * int64_t(sizeof(T)), bytes_of(block), count};
+  }
+  template <int... I>
+  void sweep(Indices<I...>, const Range& block, const Depth& depth, const int32_t* a,
+             const NextRows& rows, Requests& asked) {
+    ((I + 1 == job_.rows ? sweep<I + 1>(block, depth, a, rows, asked) : void()), ...);
+  }
+  template <int N>
+  void sweep(const Range& block, const Depth& depth, const int32_t* a, NextRows rows,
+             Requests& asked) {
+    if constexpr (kBoxed) {
+      constexpr int kWide = Woven::kWide, kCols = Woven::kOnce;
+      const Place place = stream_sums(job_.rows, block.count() * PackedStream::kWide);
+      const int64_t row = place.rows.stride * 4;
+      const bool is_last = depth.k + depth.rows == job_.depth, asks = is_near(job_.soon);
+      const T* b = right_at(depth.k, block.first);
+      for (int col = 0; col < block.count() * kPanelCols; col += kCols, b += kCols) {
+        rows.ask(depth.rows);
+        char* const at = place.vector(0, col);
+        Sums of = {depth.k > 0 ? at : nullptr, at, row, row, is_last};
+        if (is_last) of.to = output(0, block.first * kPanelCols + col), of.to_row = output_row();
+        Sum sum[N * kWide];
+        begin<N, kWide>(typename IndicesTo<N * kWide>::type(), sum, of, 0);
+        for (int u = 0; u < depth.units; ++u) {
+          if (asks && col % kPanelCols == 0) asked.next.take_turn();
+          Woven::weave({b + u * kPerUnit * b_row_, b_row_, kPerUnit},
+                       typename Woven::template ToSums<N>{sum, a + u});
+        }
+        if (is_last) Woven::template order<N, kWide>(sum);
+        end<N, kWide>(typename IndicesTo<N * kWide>::type(), sum, of);
+      }
+    }
+  }
+
   // Packs runs of rows, as many at a time as a unit has.
   void pack(const Range& panels, int k, int units) {
     const T* from = right_at(k, panels.first);
@@ -189,42 +253,9 @@ class PackedStream {
   // Packs the units of a panel from rows below each other, zeros below the last one.
   static PTO_INLINE void pack_unit(char* to, const Right& from) {
     PTO_UNROLL
-    for (int first = 0; first < kPanelCols; first += kOnce)
-      pack_once(to + first * Dot::kRightBytes, {from.at + first, from.row, from.rows});
-  }
-  // Interleaves the lower (0) or upper (1) lanes of a and b, or of their boxes.
-  template <int Part, class V>
-  static PTO_INLINE V woven(V a, V b) {
-    if constexpr (kBoxed)
-      return zip<Part>(a, b);
-    else if constexpr (Part == 0)
-      return lanes::zip_low(a, b);
-    else
-      return lanes::zip_high(a, b);
-  }
-  // Without arrays, which g++ 12 would keep in memory too.
-  static PTO_INLINE void pack_once(char* to, const Right& from) {
-    if constexpr (kPerUnit == 2) {
-      const Row a = row_of(from, 0), b = row_of(from, 1);
-      put(to, 0, woven<0>(a, b)), put(to, 1, woven<1>(a, b));
-    } else {
-      const Row v0 = row_of(from, 0), v1 = row_of(from, 1), v2 = row_of(from, 2),
-                v3 = row_of(from, 3);
-      using Halves = Vec<uint16_t, kOnce / 2>;
-      const auto a = bit_cast<Halves>(woven<0>(v0, v1)), b = bit_cast<Halves>(woven<0>(v2, v3)),
-                 c = bit_cast<Halves>(woven<1>(v0, v1)), d = bit_cast<Halves>(woven<1>(v2, v3));
-      put(to, 0, woven<0>(a, b)), put(to, 1, woven<1>(a, b)), put(to, 2, woven<0>(c, d)),
-          put(to, 3, woven<1>(c, d));
-    }
-  }
-  static PTO_INLINE Row row_of(const Right& from, int number) {
-    Row row = {};
-    if (number < from.rows) __builtin_memcpy(&row, from.at + number * from.row, sizeof row);
-    return kExcess > 0 ? row ^ T(0x80) : row;
-  }
-  template <class V>
-  static PTO_INLINE void put(char* to, int number, V v) {
-    __builtin_memcpy(to + number * int(sizeof v), &v, sizeof v);
+    for (int first = 0; first < kPanelCols; first += Woven::kOnce)
+      Woven::weave({from.at + first, from.row, from.rows},
+                   typename Woven::ToPanel{to + first * Dot::kRightBytes});
   }
 
   void multiply(const Range& block, const Range& panels, const Depth& depth, Requests& asked) {
@@ -274,7 +305,7 @@ class PackedStream {
   void tile(int row, char* panel, int units, const Sums& sums, Right right, Requests& asked) {
     using M = Micro<Dot, N, kWide>;
     Sum sum[N * kWide];
-    begin<N>(typename M::All(), sum, sums, row);
+    begin<N, kWide>(typename M::All(), sum, sums, row);
     const int32_t* a = a_ + row * kUnits;
     for (int unit = 0; unit < units; unit += kGroup, a += N * kGroup) {
       for (int u = 0; u < smaller(kGroup, units - unit); ++u, panel += kUnitBytes) {
@@ -287,63 +318,33 @@ class PackedStream {
                                u, panel);
       }
     }
-    if (sums.is_last && kBoxed) order<N>(sum);
-    end<N>(typename M::All(), sum, sums);
+    if (sums.is_last && kBoxed) Woven::template order<N, kWide>(sum);
+    end<N, kWide>(typename M::All(), sum, sums);
   }
-  template <int N, int... I>
+  template <int N, int Wide, int... I>
   PTO_INLINE void begin(Indices<I...>, Sum* sum, const Sums& of, int row) const {
-    using M = Micro<Dot, N, kWide>;
+    using M = Micro<Dot, N, Wide>;
     if (of.from)
-      ((sum[I] = M::load(of.from + I / kWide * of.from_row, I % kWide)), ...);
+      ((sum[I] = M::load(of.from + I / Wide * of.from_row, I % Wide)), ...);
     else if constexpr (kExcess > 0)
-      ((sum[I] = lanes::splat<Sum>(uint32_t(begin_[row + I / kWide]))), ...);
+      ((sum[I] = lanes::splat<Sum>(uint32_t(begin_[row + I / Wide]))), ...);
     else
       ((sum[I] = Sum{}), ...);
   }
-  template <int N, int... I>
+  template <int N, int Wide, int... I>
   PTO_INLINE void end(Indices<I...>, const Sum* sum, const Sums& to) const {
     if constexpr (kReadsRows<Dot>) {
       if (to.is_last && is_narrow_) {
         const Vec<uint16_t, kLane> narrow[] = {Dot::rounded(sum[I])...};
-        (__builtin_memcpy(to.to + I / kWide * to.to_row + I % kWide * sizeof narrow[I], &narrow[I],
+        (__builtin_memcpy(to.to + I / Wide * to.to_row + I % Wide * sizeof narrow[I], &narrow[I],
                           sizeof narrow[I]),
          ...);
         return;
       }
     }
-    (__builtin_memcpy(to.to + I / kWide * to.to_row + I % kWide * sizeof sum[I], &sum[I],
+    (__builtin_memcpy(to.to + I / Wide * to.to_row + I % Wide * sizeof sum[I], &sum[I],
                       sizeof sum[I]),
      ...);
-  }
-
-  // Takes the boxes of the lower or upper halves of a and b in turn.
-  template <int Half, int... I>
-  static PTO_INLINE Sum boxes(Sum a, Sum b, Indices<I...>) {
-    constexpr int kBox = 4;
-    return __builtin_shufflevector(
-        a, b, (I / kBox % 2 * kLane + Half * (kLane / 2) + I / kBox / 2 * kBox + I % kBox)...);
-  }
-  // Puts the columns of sums in their order.
-  template <int N>
-  static PTO_INLINE void order(Sum* sum) {
-    using All = typename IndicesTo<kLane>::type;
-    constexpr int kApart = kPerUnit == 4 ? 2 : 1;  // vectors whose boxes alternate
-    PTO_UNROLL
-    for (int round = 1; round < kPerUnit; round *= 2) {
-      PTO_UNROLL
-      for (int r = 0; r < N; ++r) {
-        Sum* const v = sum + r * kWide;
-        Sum next[kWide];
-        PTO_UNROLL
-        for (int i = 0; i < kWide / 2; ++i) {
-          const int from = kApart == 2 ? i : 2 * i;
-          next[2 * i] = boxes<0>(v[from], v[from + kApart], All());
-          next[2 * i + 1] = boxes<1>(v[from], v[from + kApart], All());
-        }
-        PTO_UNROLL
-        for (int i = 0; i < kWide; ++i) v[i] = next[i];
-      }
-    }
   }
 
   // Multiplies by the columns beyond the last whole panel.

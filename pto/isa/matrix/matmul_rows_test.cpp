@@ -130,6 +130,10 @@ TEST(MatmulRows, StreamsBytesByAFewRows) {
         ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_I8));
         ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_U8));
       }
+  for (const int rows : {1, 5, 6})  // runs that are too long for the first cache, and blocks
+    for (const int cols : {4224, 8264})
+      ASSERT_NO_FATAL_FAILURE(
+          check_rows_of_bytes({rows, 43, cols}, PTO_MATMUL_AVX512_VNNI, PTO_MATMUL_I8));
   for (const int rows : {33, 96})  // by a b from far
     ASSERT_NO_FATAL_FAILURE(
         check_rows_of_bytes({rows, 515, 2052}, PTO_MATMUL_AVX512_VNNI, PTO_MATMUL_I8));
@@ -171,6 +175,9 @@ TEST(MatmulRows, StreamsPairsByAFewRowsAsManyRowsPassPanels) {
       for (const int cols : {256, 300, 578})
         for (const int depth : {33, 64, 130})
           ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, depth, cols, type));
+  for (const int rows : {1, 6, 8, 9})  // runs that are too long for the first cache, and blocks
+    for (const int cols : {2112, 4230})
+      ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, 77, cols, PTO_MATMUL_F32));
 }
 
 // Sizes beyond a block of the loops: of rows and columns, and of the depth.
