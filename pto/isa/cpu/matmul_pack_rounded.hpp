@@ -30,11 +30,44 @@ inline void pack_floats(const pto_matmul_job& job, Pack pack, const Part& part, 
   if (some.units > 0) pack(job, floats, some);
 }
 
+#if defined(PTO_TARGET_AVX512)
+// Rounds floats that lie together to eight pairs.
+PTO_INLINE Group pairs_of(const float* at) {
+  using Floats = VecOf<float, kRoundedDepth>;
+  const typename Floats::type x = *reinterpret_cast<const typename Floats::loose*>(at);
+  using Words = Vec<uint32_t, kRoundedDepth>;
+  return bit_cast<Group>(
+      lanes::convert<uint16_t>(bits::bfloat16_from_float<typename Floats::type, Words>(x)));
+}
+
+// Packs the first whole groups of rows whose depth lies together; returns how many units those are.
+inline int pack_left_rows(const pto_matmul_job& job, int32_t* panel, const Part& part) {
+  const Operand<float> a(job.a, job.a_scale, true, job.depth);
+  const int left = job.depth - part.k;
+  if (left < kRoundedDepth || part.k % kRoundedDepth) return 0;
+  if (a.scale || !a.has_depth_runs(kRoundedDepth)) return 0;
+  const int whole = smaller(left / kRoundedDepth * kGroup, part.units);
+  const int64_t next = part.lines * a.lines.stride;
+  for (int r = 0; r < part.lines; ++r) {
+    const float* const row = a.data + a.lines.at(part.line + r);
+    for (int unit = 0; unit < whole; unit += kGroup) {
+      const float* const at = row + a.depth.at(part.k + 2 * unit);
+      __builtin_prefetch(at + next);
+      *reinterpret_cast<LooseGroup*>(panel + unit * part.lines + r * kGroup) = pairs_of(at);
+    }
+  }
+  return whole;
+}
+#else
+inline int pack_left_rows(const pto_matmul_job&, int32_t*, const Part&) { return 0; }
+#endif
+
 inline void pack_left_rounded(const pto_matmul_job& job, void* panel, const Part& part) {
   using Words = Vec<uint32_t, kGroup>;
   int32_t floats[kRoundedDepth * kRows];
-  auto* to = static_cast<int32_t*>(panel);
-  for (int unit = 0; unit < part.units; unit += kGroup) {
+  const int first = pack_left_rows(job, static_cast<int32_t*>(panel), part);
+  int32_t* to = static_cast<int32_t*>(panel) + first * part.lines;
+  for (int unit = first; unit < part.units; unit += kGroup) {
     const Part some = {part.line, part.lines, part.lines, part.k + 2 * unit, 0};
     pack_floats(job, pack_left<float>, some, floats, kRoundedDepth * part.lines);
     for (int r = 0; r < part.lines; ++r, to += kGroup) {
