@@ -2,15 +2,20 @@
 """Attention as users call it, against PyTorch's scaled_dot_product_attention.
 
 pto/bench/attention.py has the contenders of `not_causal` and `causal`; sizes are heads x length x
-width, as those of `gradients` are. Sizes of decode are heads x heads of the cache x length of the
-cache x width, one query; the ceiling is what binds: reading the cache once, or the multiply-adds,
-by tiles, by pairs or with each bf16 widened once.
+width, as those of `gradients` are; their ceilings are multiply-adds alone, of which the goals are
+shares. Sizes of decode are heads x heads of the cache x length of the cache x width, one query; the
+ceiling is what binds: reading the cache once, or the sum of the softmax and the multiply-adds, by
+tiles, by pairs or with each bf16 widened once. Pairs are of two values below each other: a permute
+makes those of a vector.
 """
+
+from collections.abc import Iterator
 
 import torch
 from torch.nn import functional as F
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
+from bench.rooflines import WEIGHT, functions, total
 from pto.bench.attention import attention, causal, pairs
 from pto.bench.ceilings import binding, peaks
 from pto.bench.runner import Ceiling, Expected, Setting, case
@@ -71,12 +76,20 @@ def decode(setting: Setting):
     batch = q[None], k[None], v[None]
     yield "torch", lambda: F.scaled_dot_product_attention(*batch, enable_gqa=True)[0]
     read = Ceiling("read", Read(cache.view(torch.uint8), setting.threads), 1)
-    # Without tiles and pairs bf16 is widened, at the speed of multiply-adds.
-    widened = kept if setting.dtype == "bf16" else 0
-    found = [*peaks("f32", setting.threads, 2 * (heads + widened) * length * width)]
-    if setting.dtype == "bf16":
-        ways = peaks("bf16", setting.threads, 2 * heads * length * width)
-        found += [one for one in ways if "bf16" in one.name]
+    scores, values, threads = heads * length, kept * length * width, setting.threads
+    elements = WEIGHT[setting.dtype] * scores
+
+    def computed(dtype: str, way: str, conversions: float) -> Iterator[Ceiling]:
+        operations = [*functions(threads, elements + conversions, exp=scores)]
+        for products in peaks(dtype, threads, 2 * scores * width):
+            if way in products.name:
+                yield total(f"computing, {products.name}", [products, *operations])
+
+    is_half = setting.dtype == "bf16"
+    found = [*computed("f32", "f32", 2 * values if is_half else 0)]
+    if is_half:
+        found += computed("bf16", "pairs", values / 2)
+        found += computed("bf16", "tiles", values / 2)
     yield binding([read, binding(found, choose=min)])
 
     def exact(rows):

@@ -3,8 +3,9 @@
 
 `language_attention`: attention over a paged cache. Sizes are sequences x heads of the cache x
 queries a head x width x the largest length; lengths lie between 16 and that. The ceiling is the
-larger of reading all keys and values once and of their multiply-adds. PyTorch gets keys that were
-gathered before; "torch, gathering" gathers them as a call of a paged cache must.
+larger of reading all keys and values once and of the sum of the softmax and the multiply-adds.
+PyTorch gets keys that were gathered before; "torch, gathering" gathers them as a call of a paged
+cache must.
 `language_decode`: 64 calls of it, each sequence one longer at each, against as many of one length.
 """
 
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 import pto
 import pto.torch  # noqa: F401 registers torch.ops.pto
+from bench.rooflines import WEIGHT, functions, total
 from pto.bench.ceilings import binding, peaks
 from pto.bench.runner import Ceiling, Expected, Goal, Setting, case
 from pto.ceilings import Read
@@ -87,7 +89,10 @@ def language_attention(setting: Setting):
         yield "torch, gathering", lambda: attention_of(every, map(cache.gathered, every), cache.q)
     read = Ceiling("read", Read(cache.memory.view(torch.uint8), setting.threads), 1)
     multiply_adds = 2.0 * int(lengths.sum()) * cache.q[0].numel()
-    limit = binding([read, binding(peaks(setting.dtype, setting.threads, multiply_adds), min)])
+    scores = multiply_adds / 2 / cache.width
+    products = binding(peaks(setting.dtype, setting.threads, multiply_adds), min)
+    operations = functions(setting.threads, WEIGHT[setting.dtype] * scores, exp=scores)
+    limit = binding([read, total("computing", [products, *operations])])
     yield limit
     yield Goal("pto", "torch", at_most=1.0)
     yield Goal("pto", limit.name, at_most=round(1 / 0.8, 2))

@@ -4,7 +4,8 @@ same under torch.compile. Sizes are the number of tokens; of what reads keys, th
 sequence and how many keys each sequence has. Caches of the CPU are warm.
 
 The limit is the larger of reading the operands once, and the sum of their multiply-adds, each type
-at the peak of the machine.
+at the peak of the machine, and of the functions and operations on elements that the formulas of
+docs/models.md name: each at the speed of one row in the first cache, or at the peak of f32.
 """
 
 from functools import partial
@@ -13,21 +14,32 @@ import torch
 
 import pto.torch  # noqa: F401 registers torch.ops.pto
 from bench import model_formulas as formulas
+from bench.rooflines import WEIGHT, functions
 from pto import models
 from pto.bench.runner import Ceiling, Everything, OffByOne, Setting, case
 from pto.ceilings import Peak, Read, ways
 
 WITHIN = {torch.int8: OffByOne(1e-3), torch.int64: 0, torch.bfloat16: 3e-2}  # see Everything
 SCALES_WITHIN = 2e-3
+# Operations on an element, each a vector instruction that no product contains:
+Q8 = 3  # q8: the largest so far, times the factor, to a byte
+SCALED = 4  # a sum of bytes: to f32, times two scales, to bf16
+NORM = 4  # RMSNorm: the sum of squares, times the root and gamma, to bf16
+TURN = 3  # rope: times cos, plus the other one times sin, to bf16
+INDEX = 5  # a score of the indexer: relu, to f32, to f16 and back, times the weight of the head
+WIDE = 3  # a byte of a cache: to f32, times its scale, to bf16
+GATED = 5  # silu(gate) * up beside its exponential: a sum, a quotient, a product, two roundings
 
 
-def limits(setting: Setting, nbytes: int, **multiply_adds: int):
-    """The ceilings of so many bytes to read and multiply-adds of types, which add up."""
-    yield Ceiling("read", Read(torch.zeros(nbytes, dtype=torch.uint8), setting.threads), 1)
+def limits(setting: Setting, nbytes: int, elements: int = 0, exp: int = 0, **multiply_adds: int):
+    """The ceilings of so many bytes to read; of multiply-adds of types, operations on elements and
+    exponentials, which add up."""
+    yield Ceiling("read", Read(torch.ones(nbytes, dtype=torch.uint8), setting.threads), 1)
     for dtype, count in multiply_adds.items():
         peaks = [Peak(kind, setting.threads) for kind, _ in ways(dtype, has_parts=False)]
         peak = max(peaks, key=lambda one: one.multiply_adds)
         yield Ceiling(f"peak ({dtype})", peak, count / peak.multiply_adds)
+    yield from functions(setting.threads, elements, **({"exp": exp} if exp else {}))
 
 
 def contenders(ours, formula, arguments: list, caches: slice, compiled=None, **others):
@@ -51,6 +63,13 @@ def contenders(ours, formula, arguments: list, caches: slice, compiled=None, **o
     yield Everything(right, tuple(WITHIN.get(x.dtype, SCALES_WITHIN) for x in right))
 
 
+def of_index(t: int, columns: int, width: int, rope: int) -> int:
+    """The operations on elements of the indexer's queries, whose products are rounded before q8,
+    and of its keys."""
+    heads = columns // width
+    return t * (columns * (SCALED + 1 + Q8) + heads * rope * TURN + width * (NORM + 1 + Q8))
+
+
 @case("indexer_prolog", sizes=[(8,), (512,)], dtypes=["i8"])
 def indexer_prolog(setting: Setting):
     (t,) = setting.size
@@ -60,7 +79,8 @@ def indexer_prolog(setting: Setting):
     keys = hidden * (width + columns // width) + width * width
     nbytes = sum(x.nbytes for x in arguments[:13])
     i8, bf16 = t * rank * columns, t * (keys + columns * width)
-    yield from limits(setting, nbytes, i8=i8, bf16=bf16)
+    elements = of_index(t, columns, width, arguments[9].shape[1])
+    yield from limits(setting, nbytes, elements, i8=i8, bf16=bf16)
 
 
 @case("lightning_indexer", sizes=[(2, 65536), (2, 65536, 971, 32869, 16383)], dtypes=["i8"])
@@ -80,7 +100,16 @@ def lightning_indexer(setting: Setting):
     yield from contenders(ours, theirs, arguments, slice(0, 0))
     q, keys = arguments[0], sum(lengths)
     row = arguments[3][0, 0].nbytes + arguments[4][0, 0].nbytes
-    yield from limits(setting, q.nbytes + keys * row, i8=keys * s1 * q[0].numel())
+    scores = keys * s1 * q.shape[1]
+    nbytes = q.nbytes + keys * row
+    yield from limits(setting, nbytes, INDEX * scores, i8=keys * s1 * q[0].numel())
+
+
+def of_latent(t: int, rank: int, columns: int, w_uk: tuple[int, ...], rope: int) -> int:
+    """The operations on elements of latent queries and keys; products are rounded to bf16."""
+    heads, _, latent = w_uk
+    queries = rank * (1 + NORM + Q8) + columns * SCALED + heads * (rope * TURN + latent)
+    return t * (queries + latent * (1 + NORM + Q8) + rope * (1 + TURN))
 
 
 @case("mla_prolog", sizes=[(8,), (128,)], dtypes=["i8"])
@@ -91,7 +120,9 @@ def mla_prolog(setting: Setting):
     bytes_up, keys = arguments[2].numel(), arguments[4].numel()
     bf16 = arguments[1].numel() + arguments[5].numel() + keys
     nbytes = sum(x.nbytes for x in arguments[:10]) + t * 2 * keys // arguments[4].shape[1]
-    yield from limits(setting, nbytes, i8=t * bytes_up, bf16=t * bf16)
+    elements = of_latent(t, arguments[1].shape[1], arguments[2].shape[1], arguments[4].shape,
+                         arguments[8].shape[1])  # fmt: skip
+    yield from limits(setting, nbytes, elements, i8=t * bytes_up, bf16=t * bf16)
 
 
 @case("sparse_attention", sizes=[(2, 65536, 16381, 666, 15), (256, 16384)], dtypes=["i8"])
@@ -111,8 +142,10 @@ def sparse_attention(setting: Setting):
     read = int((indices >= 0).sum())
     row = sum(x[0, 0].nbytes for x in (kv, kr, scales))
     nbytes = 2 * q_nope.nbytes + q_rope.nbytes + indices.nbytes + read * row
-    q = q_nope[0].numel()
-    yield from limits(setting, nbytes, bf16=read * (2 * q + q_rope[0].numel()))
+    q, scores = q_nope[0].numel(), read * q_nope.shape[1]
+    elements = WEIGHT["bf16"] * scores + WIDE * read * q_nope.shape[2]
+    bf16 = read * (2 * q + q_rope[0].numel())
+    yield from limits(setting, nbytes, elements, exp=scores, bf16=bf16)
 
 
 @case("mla_decode_step", sizes=[(2, 65536, 16381, 666, 15)], dtypes=["i8"])
@@ -139,7 +172,14 @@ def mla_decode_step(setting: Setting):
     wide = 2 * latent + arguments[8].shape[1]
     nbytes = sum(a.nbytes for a in arguments[:18]) + seen * (row + 2) + t // s1 * kept * 656
     i8 = t * (arguments[2].numel() + rank * columns) + s1 * seen * columns
-    yield from limits(setting, nbytes, i8=i8, bf16=t * bf16 + s1 * kept * heads * wide)
+    scores, rope = s1 * kept * heads, arguments[8].shape[1]
+    elements = (
+        of_latent(t, rank, arguments[2].shape[1], arguments[4].shape, rope)
+        + of_index(t, columns, row, rope) + INDEX * s1 * seen * (columns // row)
+        + WEIGHT["bf16"] * scores + WIDE * s1 * kept * latent
+    )  # fmt: skip
+    bf16 = t * bf16 + scores * wide
+    yield from limits(setting, nbytes, elements, exp=scores, i8=i8, bf16=bf16)
 
 
 @case("topk_gate", sizes=[(1,), (128,)], dtypes=["f32"])
@@ -156,7 +196,13 @@ def topk_gate(setting: Setting):
 
     yield from contenders(ours, theirs, arguments, slice(0, 0))
     nbytes = sum(x.nbytes for x in arguments)
-    yield from limits(setting, nbytes, f32=t * arguments[1].numel())
+    yield from limits(setting, nbytes, exp=t * 256, f32=t * arguments[1].numel())
+
+
+def of_expert(hidden: int, inner: int, is_bytes: bool) -> int:
+    """The operations on elements of a token's expert; sums become bf16, rows of bytes are made."""
+    sums, rows = (SCALED, Q8 * (hidden + inner)) if is_bytes else (1, 0)
+    return sums * (2 * inner + hidden) + rows + GATED * inner
 
 
 @case("moe", sizes=[(1,), (8,), (64,), (512,)], dtypes=["bf16", "i8"])
@@ -176,7 +222,11 @@ def moe(setting: Setting):
     nbytes = x.nbytes + router.nbytes + used * sum(w[0].nbytes for w in weights)
     work = {setting.dtype: t * 8 * expert}
     work["bf16"] = work.get("bf16", 0) + t * router.numel()
-    yield from limits(setting, nbytes, **work)
+    pairs = t * 8  # of tokens and experts
+    elements = pairs * of_expert(sizes["hidden"], sizes["inner"], is_bytes)
+    elements += pairs * sizes["hidden"]  # times their weights, into sums
+    exp = pairs * sizes["inner"] + t * sizes["experts"]
+    yield from limits(setting, nbytes, elements, exp=exp, **work)
 
 
 @case("topk_gate_shared", sizes=[(1,), (128,)], dtypes=["i8"])
@@ -193,7 +243,8 @@ def topk_gate_shared(setting: Setting):
         gate_alone=two_operators,
     )  # fmt: skip
     nbytes, expert = sum(x.nbytes for x in arguments), 3 * 5120 * 192
-    yield from limits(setting, nbytes, f32=t * w.numel(), i8=t * expert)
+    elements, exp = t * of_expert(5120, 192, is_bytes=True), t * (160 + 192)
+    yield from limits(setting, nbytes, elements, exp=exp, f32=t * w.numel(), i8=t * expert)
 
 
 @case("gated_delta_rule", sizes=[(4096, 8), (1, 32)], dtypes=["f32"])
@@ -208,7 +259,7 @@ def gated_delta_rule(setting: Setting):
     chunk, pairs = 3 * 64 * d * d, 4 * 64 * 64 * d + 64**3 // 6
     each = (chunk + pairs) / 64 if t > 1 else 3 * d * d
     nbytes = 2 * states.nbytes + sum(x.nbytes for x in arguments[:5])
-    yield from limits(setting, nbytes, f32=int(t * heads * each))
+    yield from limits(setting, nbytes, exp=t * heads, f32=int(t * heads * each))
 
 
 @case(
@@ -230,7 +281,10 @@ def paged_attention(setting: Setting):
     yield Everything((right,), (WITHIN[torch.bfloat16],))
     heads, key_heads, d, _ = sizes
     keys = 2 * sum(lengths) * d
-    yield from limits(setting, keys * key_heads * arguments[1].element_size(), bf16=keys * heads)
+    nbytes, scores = keys * key_heads * arguments[1].element_size(), sum(lengths) * heads
+    widened = keys * key_heads if setting.dtype == "i8" else 0
+    elements = WEIGHT["bf16"] * scores + widened
+    yield from limits(setting, nbytes, elements, exp=scores, bf16=keys * heads)
 
 
 @case("qwen3_attention", sizes=[(8, 1, 4096), (1, 1024, 1024)], dtypes=["bf16"])
@@ -252,4 +306,5 @@ def qwen3_attention(setting: Setting):
     )
     yield Everything(right, (WITHIN[torch.bfloat16],) * 2)
     pairs = sum(queries * n - queries * (queries - 1) // 2 for n in lengths)
-    yield from limits(setting, 4 * sum(lengths) * key_heads * d, bf16=2 * pairs * heads * d)
+    nbytes, scores = 4 * sum(lengths) * key_heads * d, pairs * heads
+    yield from limits(setting, nbytes, WEIGHT["bf16"] * scores, exp=scores, bf16=2 * scores * d)

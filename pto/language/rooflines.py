@@ -203,19 +203,32 @@ def _peak(ways: tuple[tuple[str, int], ...], threads: int) -> float:
     return max(found) or float("inf")
 
 
+class Function:
+    """Computes a function of one row in the first cache."""
+
+    def __init__(self, name: str) -> None:
+        import numpy
+
+        from pto.language import elementwise
+
+        self._name, self._function = name, getattr(elementwise, name)
+        self._row = numpy.full(_ELEMENTS, 0.5, numpy.float32)
+
+    def __call__(self) -> Any:
+        return self._function(self._row)
+
+    def elements(self, threads: int) -> float:
+        """How many such threads compute in the time of a call, without its cost."""
+        return function_rate(self._name, threads) * _least(self)
+
+
 @functools.cache
 def function_rate(name: str, threads: int) -> float:
     """Elements of a function in a second, on so many threads; without the cost of its call."""
-    import numpy
-
-    from pto.language import elementwise
-
-    x = numpy.full(_ELEMENTS, 0.5, numpy.float32)
-    function, cheap = getattr(elementwise, name, None), elementwise.neg
-    if function is None:
-        return peak("f32", threads)
     try:
-        one = _least(lambda: function(x)) - _least(lambda: cheap(x))
-    except Error:  # no array form
+        calls = Function(name), Function("neg")
+        one, cheap = (min(_least(run) for _ in range(4)) for run in calls)  # the first compiles
+    except (AttributeError, Error):  # no array form
         return peak("f32", threads)
-    return min(_ELEMENTS * threads / one if one > 0 else float("inf"), peak("f32", threads))
+    rate = _ELEMENTS * threads / (one - cheap) if one > cheap else float("inf")
+    return min(rate, peak("f32", threads))
