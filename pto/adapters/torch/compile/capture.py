@@ -14,6 +14,7 @@ import pto.torch  # noqa: F401 makes torch.ops.pto
 import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph
 from pto.adapters.torch.compile.foreach import of_lists
+from pto.adapters.torch.compile.fragments import runs_faster_in_eager
 from pto.adapters.torch.compile.options import Options, checked
 from pto.adapters.torch.compile.whole import kept_whole, without_whole
 from torch import fx
@@ -23,6 +24,7 @@ from torch._decomp import (
     get_decompositions,
 )
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import SkipFrame
 from torch._guards import TracingContext
 
 aten = torch.ops.aten
@@ -63,9 +65,12 @@ def backend(
 ) -> Callable[..., Any]:
     """The compiled form of a graph of Dynamo, with example inputs.
 
-    Raises InvalidValue for an unknown option or mode.
+    Raises InvalidValue for an unknown option or mode, and SkipFrame, which is no error, where eager
+    mode is faster.
     """
     chosen = checked(options, mode)
+    if chosen.fallback == "aten" and runs_faster_in_eager(graph, inputs):
+        raise SkipFrame("operations on a few elements, which take less than the guards of a graph")
     compile_ = aot_autograd(
         fw_compiler=functools.partial(compiled, "forward", chosen),
         bw_compiler=functools.partial(compiled, "backward", chosen),

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from pto import _core
 from pto.adapters.torch import direct
+from pto.adapters.torch.compile import fragments
 from pto.adapters.torch.compile.compiled import NOT_PACKED, CompiledGraph, line_of, observers
 from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
 from pto.cells import ShownAsText
@@ -83,7 +84,8 @@ class ShownGraph:
 class Explanation(ShownAsText):
     """The graphs that a call ran, the graph breaks, and what was compiled and packed for it.
 
-    PyTorch tells of breaks when it captures a model: at the first call.
+    PyTorch tells of breaks, and we of what is `left` to eager mode, when it captures a model: at
+    the first call.
     """
 
     graphs: tuple[ShownGraph, ...]
@@ -91,6 +93,7 @@ class Explanation(ShownAsText):
     packed_bytes: int  # of all weights of the process
     peak_bytes: int  # of results and of programs' own memory, at one time of a call
     recompilations: int
+    left: tuple[str, ...] = ()  # lines of functions that eager mode runs, being small
 
     @property
     def steps(self) -> tuple[ShownStep, ...]:
@@ -113,6 +116,8 @@ class Explanation(ShownAsText):
         seen = " ".join(dict.fromkeys(_CHANGES[graph.weights] for graph in self.graphs))
         share = f"{100 * self.share_of_aten():.1f} % of the time in ATen"
         about = f"{packed}; {peak}; {share}; recompiled {self.recompilations} times"
+        if self.left:
+            lines.append(f"eager mode runs, being small: {', '.join(self.left)}")
         return "\n".join([*lines, about, seen])
 
 
@@ -148,7 +153,7 @@ def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation
     It shows backward graphs only where the model itself runs them. The peak counts what other
     threads allocate meanwhile, and not what ATen does.
     """
-    breaks = dict(counters["graph_break"])
+    breaks, left_before = dict(counters["graph_break"]), len(fragments.left)
     run = as_compiled(model)
     run(*args, **kwargs)
     first = counters["stats"]["unique_graphs"]
@@ -178,7 +183,8 @@ def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation
     new = [reason for reason, n in counters["graph_break"].items() if n > breaks.get(reason, 0)]
     again = max(0, counters["stats"]["unique_graphs"] - first)
     packed = _core.packed_weight_bytes()
-    return Explanation(tuple(shown), tuple(new), packed, peak, again)
+    left = tuple(dict.fromkeys(fragments.left[left_before:]))
+    return Explanation(tuple(shown), tuple(new), packed, peak, again, left)
 
 
 def _shown(graph: CompiledGraph, step: Step, seconds: float) -> ShownStep:
