@@ -331,6 +331,14 @@ def test_out_through_pytorch():
         scaled(x.requires_grad_(), out=out)
 
 
+def test_a_call_that_needs_a_gradient_runs_the_kernel_of_one_that_needs_none(monkeypatch, tmp_path):
+    monkeypatch.setenv("PTO_CACHE_DIR", str(tmp_path))
+    fifth = pto.jit(lambda x: pto.tanh(x) * 0.2)  # a function of its own has no kernel yet
+    x = torch.randn(4, 5)
+    close(fifth(x.clone().requires_grad_()).detach(), fifth(x))
+    assert len([*tmp_path.glob("*.so")]) == 1
+
+
 class Layer(torch.nn.Module):
     def __init__(self, eps):
         super().__init__()

@@ -313,7 +313,7 @@ def _definition(
         return [leaves] if len(leaves) > _core.MAX_OUTPUTS else leaves
 
     kept = [p for p in given.tensors if jit.parameters[p] in jit.constant_parameters]
-    members = {"__doc__": jit.__doc__ or "", "build": staticmethod(build),
+    members = {"__doc__": jit.__doc__ or "", "build": staticmethod(build), "_traced_as": name,
                "constants": tuple(_schema_names(jit, kept))}  # fmt: skip
     floats = {kind for kind, _ in given.kinds[:-1]} & set(FLOATS)
     if floats and set(outputs) & set(FLOATS):

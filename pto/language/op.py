@@ -126,7 +126,8 @@ class Operator(Signature, _core.Callable):
 
     @property
     def _local_name(self) -> str:
-        return self.name.rpartition("::")[2]
+        # An operator of a jitted function has the function's name here: both share kernels.
+        return self.member("_traced_as") or self.name.rpartition("::")[2]
 
     def member(self, name: str) -> Any:
         """`build`, `grad`, `infer`, `oracle` ... of the definition, or None."""
