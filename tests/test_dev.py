@@ -3,6 +3,7 @@
 
 import importlib.machinery
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,15 @@ def test_the_usage_names_every_command(dev):
     for command in dev.COMMANDS:
         assert f"./dev {command} " in dev.__doc__
     assert dev.main(["help"]) == 0 and dev.main(["no such command"]) == 2
+
+
+@pytest.mark.parametrize("preset", ["asan", "tsan"])
+def test_a_build_with_sanitizers_compiles_nothing_without_them(dev, preset):
+    """Loops that none of its tests calls are the objects of the build without sanitizers."""
+    commands = dev.BUILD / preset / "compile_commands.json"
+    if not commands.exists():
+        pytest.skip(f"the {preset} build is not configured")
+    compiled = json.loads(commands.read_text())
+    assert [one["file"] for one in compiled if "-fno-sanitize=all" in one["command"]] == []
+    if preset == "tsan":  # its tests run no attention
+        assert [one["file"] for one in compiled if "/attention_" in one["file"]] == []
