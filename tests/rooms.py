@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 18700,
+    "adapters": 18725,
     "aten": 3550,
     "base": 1665,
     "bench": 1224,
@@ -54,9 +54,9 @@ BUDGETS = {
     "device": 465,
     "formulas": 590,
     "graphs": 190,
-    "ir": 5395,
-    "isa": 21600,  # functions of doubles on vectors took 300
-    "language": 12995,
+    "ir": 5410,
+    "isa": 21755,  # functions of doubles on vectors took 300
+    "language": 13000,
     "launch": 7155,
     "models": 2500,
     "operators": 3385,
