@@ -100,7 +100,7 @@ PTO_INLINE Vec<float, 16> scaled_to_normal(Vec<float, 16> x, Vec<float, 16> q, V
 }
 #endif
 
-// Computes 2^x for x up to 0: 2.1 ULP, with AVX-512, which looks up 2^(i/16), 1.1; 0 below 2^-126.
+// Computes 2^x for x up to 0: 2.3 ULP, with AVX-512, which looks up 2^(i/16), 1.1; 0 below 2^-126.
 // NaN stays.
 template <class V>
 PTO_INLINE V exp2_to_one(V x) {

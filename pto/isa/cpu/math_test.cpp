@@ -39,7 +39,7 @@ V weight(V x) { return lanes::exp2_to_one(lanes::negative_abs(x)); }
 #define LANES(name) +[](V v) { return lanes::name(v); }
 const Function kFunctions[] = {
     {"exp", LANES(exp), std::exp, 1.02, 1},
-    {"exp2_to_one", weight, half_to, kVectorBytes == 64 ? 1.1 : 2.1, 1, true},
+    {"exp2_to_one", weight, half_to, kVectorBytes == 64 ? 1.1 : 2.3, 1, true},
     {"log", LANES(log), std::log, 1.1, 1},
     {"tanh", LANES(tanh), std::tanh, 1.5, 1},
     {"sigmoid", LANES(sigmoid), sigmoid, 3.1, 1, true},
