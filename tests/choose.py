@@ -60,7 +60,7 @@ SUBJECTS = {
         "device",
         "tasks",
     ),
-    "test_wheel*|test_sources_alone|test_cmake|test_bench|test_bench_goals": (
+    "test_wheel*|test_sources_alone|test_cmake|test_bench|test_bench_goals|test_bench_rooflines": (
         "base",
         "codegen",
         "compiler",
