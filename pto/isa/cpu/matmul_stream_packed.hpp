@@ -52,6 +52,7 @@ class PackedStream {
   static constexpr int kSwept = 8;  // rows of b, or half as many
   static constexpr int64_t kSweptBytes = 32 << 10;
   static constexpr int kSweptCols = 2 * kSweptBytes / kSwept / int(sizeof(T));
+  static constexpr int64_t kSweptRun = 1 << 10;  // the least of a row, where others lie between
 
  public:
   PackedStream(const pto_matmul_job& job, Pack left)
@@ -72,7 +73,9 @@ class PackedStream {
         return false;
       take_excess();
     }
-    const bool sweeps = kBoxed && job_.rows <= kSweptRows;
+    const bool is_whole = b_row_ == job_.cols;
+    const bool sweeps = kBoxed && job_.rows <= kSweptRows &&
+                        (is_whole || job_.cols * int64_t(sizeof(T)) >= kSweptRun);
     const int panels = job_.cols / kPanelCols;
     const int cols = kStreamUnits / job_.rows;
     const int most = (sweeps ? smaller(kSweptCols, cols) : cols) / kPanelCols;

@@ -140,16 +140,26 @@ class NextRows {
   explicit NextRows(const pto_runs& runs)
       : NextRows(pto_run_at(&runs, 0) + runs.begin, runs.distance, runs.bytes, 0) {}
 
+  // Short runs, and those of a thread's part of the columns, may end between.
   PTO_INLINE void ask(int lines) {
+    while (left_ < lines * kLineBytes) {
+      const int now = left_ > kLineBytes ? int(left_ / kLineBytes) : 1;
+      pass(now);
+      lines -= now;
+    }
+    if (lines > 0) pass(lines);
+  }
+
+ private:
+  PTO_INLINE void pass(int lines) {
     for (int i = 0; i < lines; ++i) {
       __builtin_prefetch(at_ + i * kLineBytes);
       __builtin_prefetch(at_ + i * kLineBytes - again_);
     }
     at_ += lines * kLineBytes, left_ -= lines * kLineBytes;
-    if (left_ <= 0) at_ += jump_, left_ += bytes_;
+    if (left_ <= 0) at_ += jump_ + left_, left_ = bytes_;
   }
 
- private:
   const char* at_;
   int64_t jump_, bytes_, left_, again_;  // from the end of a run to the next, and of a run
 };
