@@ -89,8 +89,8 @@ TEST(MatmulRows, StreamsByAFewRows) {
 }
 
 // Rows of bytes, which lie four to a float at the end of accessible memory.
-void check_rows_of_bytes(const Sizes& s, int engine, int a_type) {
-  const AtTheEdge a(s.m, (s.k + 3) / 4, (s.k + 3) / 4, 1), b(s.k, s.n / 4, s.n / 4 + 3, 2),
+void check_rows_of_bytes(const Sizes& s, int engine, int a_type, int apart = 3) {
+  const AtTheEdge a(s.m, (s.k + 3) / 4, (s.k + 3) / 4, 1), b(s.k, s.n / 4, s.n / 4 + apart, 2),
       c(s.m, s.n, s.n + 1, 3);
   const auto bytes = [](const AtTheEdge& x, int type) {
     return pto_matmul_matrix{x.data(), type, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED,
@@ -130,6 +130,10 @@ TEST(MatmulRows, StreamsBytesByAFewRows) {
         ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_I8));
         ASSERT_NO_FATAL_FAILURE(check_rows_of_bytes(sizes, engine, PTO_MATMUL_U8));
       }
+  for (int rows = 1; rows <= 7; ++rows)  // by a b without gaps
+    for (const int cols : {64, 200, 768})
+      ASSERT_NO_FATAL_FAILURE(
+          check_rows_of_bytes({rows, 67, cols}, PTO_MATMUL_AVX512_VNNI, PTO_MATMUL_I8, 0));
   for (const int rows : {1, 5, 6})  // runs that are too long for the first cache, and blocks
     for (const int cols : {4224, 8264})
       ASSERT_NO_FATAL_FAILURE(
@@ -174,7 +178,10 @@ TEST(MatmulRows, StreamsPairsByAFewRowsAsManyRowsPassPanels) {
     for (const int rows : {1, 2, 3, 4, 7, 16})
       for (const int cols : {256, 300, 578})
         for (const int depth : {33, 64, 130})
-          ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, depth, cols, type));
+          for (const int apart : {0, 3}) {
+            const Way way = {PTO_MATMUL_AVX512_BF16, apart};
+            ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, depth, cols, type, way));
+          }
   for (const int rows : {1, 6, 8, 9})  // runs that are too long for the first cache, and blocks
     for (const int cols : {2112, 4230})
       ASSERT_NO_FATAL_FAILURE(check_rows_of_pairs(rows, 77, cols, PTO_MATMUL_F32));
