@@ -57,10 +57,9 @@ class Writes {
       if (node.op == Opcode::update) {
         next = v;
         own_->meet(places_of(node, 2, body_[node.operands[1]].type.shape));
-        if (!is_apart(node))
-          return refuse("iterations may write the same part of " + name +
-                            ": no offset moves with the index by at least the size of the part",
-                        node, meets_itself(node));
+        if (const std::string why = meets(node); !why.empty())
+          return refuse("iterations may write the same part of " + name + ": " + why, node,
+                        meets_itself(node));
         v = node.operands[0];
       } else {
         const Made made = made_by(body_, v);
@@ -166,18 +165,25 @@ class Writes {
     return true;
   }
 
-  bool is_apart(const Node& update) {
+  // Says why the parts that iterations write may meet; empty: they do not.
+  std::string meets(const Node& update) {
     const Dims& part = body_[update.operands[1]].type.shape;
     std::set<Value> quotients, remainders;  // by what the index is divided
     for (size_t axis = 0; axis < part.size(); ++axis) {
       const Value offset = update.operands[2 + axis];
-      if (moves_by(offset, part[axis])) return true;
+      if (moves_by(offset, part[axis])) return {};
       if (const auto by = digit(Opcode::div, offset, part[axis])) quotients.insert(*by);
       if (const auto by = digit(Opcode::remainder, offset, part[axis])) remainders.insert(*by);
     }
     // Two indices differ in their quotient or in their remainder.
-    return std::any_of(quotients.begin(), quotients.end(),
-                       [&](Value by) { return remainders.count(by) != 0; });
+    std::erase_if(quotients, [&](Value by) { return remainders.count(by) == 0; });
+    if (std::any_of(quotients.begin(), quotients.end(),
+                    [&](Value by) { return divides(*size_of(by)); }))
+      return {};
+    return quotients.empty()
+               ? "no offset moves with the index by at least the size of the part"
+               : "the size that divides the index may be 0; divide by max(size, 1), or loop over a "
+                 "multiple of it";
   }
 
   // The divisor where an offset is at least `part` times the quotient, or remainder, of the index
@@ -194,7 +200,7 @@ class Writes {
     const Node& node = body_[not_rounded_down(v)];
     if (node.op != op || !range_.counts_up) return std::nullopt;
     const std::optional<Dim> by = size_of(node.operands[1]);
-    const bool is_digit = by && divides(*by) && is_index(dividend(node)) && is_at_most(part, width);
+    const bool is_digit = by && is_index(dividend(node)) && is_at_most(part, width);
     return is_digit ? std::optional(node.operands[1]) : std::nullopt;
   }
   // True of a size that is not 0 where the loop has iterations: the quotient by 0 is 0.

@@ -81,7 +81,8 @@ TEST(ParallelLoop, TilesByQuotientAndRemainderOfTheIndexAreApart) {
 }
 
 TEST(ParallelLoop, AQuotientByASizeThatMayBe0IsNotApart) {
-  const auto tiles = [](const std::string& by, const std::string& end) {
+  LoopObstacle obstacle;
+  const auto tiles = [&](const std::string& by, const std::string& end) {
     return may_run_side_by_side("    %2 = extent {size=" + by +
                                     "} : i64[]\n"
                                     "    %3 = div(%i, %2) : i64[]\n"
@@ -89,7 +90,7 @@ TEST(ParallelLoop, AQuotientByASizeThatMayBe0IsNotApart) {
                                     "    %5 = view(%x, %0, %0) : f32[1, 1]\n"
                                     "    %6 = update(%out, %5, %3, %4) : f32[s0, 8]\n"
                                     "    return %6\n",
-                                "1", nullptr, "0", end);
+                                "1", &obstacle, "0", end);
   };
   EXPECT_TRUE(tiles("8", "s0"));
   EXPECT_TRUE(tiles("max(s0, 1)", "20"));
@@ -97,6 +98,9 @@ TEST(ParallelLoop, AQuotientByASizeThatMayBe0IsNotApart) {
   EXPECT_FALSE(tiles("0", "20"));
   EXPECT_FALSE(tiles("s0", "20"));
   EXPECT_FALSE(tiles("s0", "s0 + 1"));
+  EXPECT_EQ(obstacle.why,
+            "iterations may write the same part of 'out': the size that divides the index may be "
+            "0; divide by max(size, 1), or loop over a multiple of it");
 }
 
 TEST(ParallelLoop, AQuotientThatIsRoundedDownCountsAsOne) {
