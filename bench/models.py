@@ -39,7 +39,7 @@ def limits(setting: Setting, nbytes: int, elements: int = 0, exp: int = 0, **mul
         peaks = [Peak(kind, setting.threads) for kind, _ in ways(dtype, has_parts=False)]
         peak = max(peaks, key=lambda one: one.multiply_adds)
         yield Ceiling(f"peak ({dtype})", peak, count / peak.multiply_adds)
-    yield from functions(setting.threads, elements, **({"exp": exp} if exp else {}))
+    yield from functions(setting.threads, elements, exp=exp)
 
 
 def contenders(ours, formula, arguments: list, caches: slice, compiled=None, **others):

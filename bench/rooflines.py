@@ -57,8 +57,9 @@ def functions(threads: int, elements: float, **counts: float) -> Iterator[Ceilin
         peak = Peak("f32", threads)
         yield Ceiling("elements", peak, elements / peak.multiply_adds)
     for name, count in counts.items():
-        one = Function(name)
-        yield Ceiling(name, one, count / one.elements(threads))
+        if count:
+            one = Function(name)
+            yield Ceiling(name, one, count / one.elements(threads))
 
 
 def total(name: str, terms: Iterable[Ceiling]) -> Ceiling:

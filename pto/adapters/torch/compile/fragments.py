@@ -5,9 +5,9 @@
         raise SkipFrame                          # eager mode runs the function from now on
 
 Where PyTorch cannot capture a model whole, it captures the functions that the model calls one by
-one. Each graph costs the call its guards and wrappers: about 11 us, the time of five to ten
-operations on a few elements (bench/architectures.py: Deberta, whose scripted functions break the
-graph). The function that the user compiled is never left out. `left` has what was, as "file.py:12".
+one. Each graph costs the call its guards and wrappers, which take longer than a few operations on a
+few elements do (bench/architectures.py: Deberta, whose scripted functions break the graph). The
+function that the user compiled is never left out. `left` has what was, as "file.py:12".
 Thread safety: PyTorch captures on one thread at a time.
 """
 
