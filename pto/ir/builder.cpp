@@ -213,6 +213,7 @@ Value GraphBuilder::broadcast(Value a, Dims shape) {
 }
 
 Value GraphBuilder::reshape(Value a, Dims shape) {
+  if (type(a).shape == shape) return a;
   return add_guarded(make_node(Opcode::reshape, {a}, {type(a).dtype, std::move(shape)}));
 }
 

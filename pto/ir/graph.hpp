@@ -158,7 +158,7 @@ class GraphBuilder {
   Value cast(Value a, DType dtype);
   Value reduce(Opcode op, Value a, std::vector<int64_t> axes);  // negative axes count from the end
   Value broadcast(Value a, Dims shape);
-  Value reshape(Value a, Dims shape);
+  Value reshape(Value a, Dims shape);  // to its own shape: a
   Value transpose(Value a, std::vector<int64_t> axes);
   Value view(Value a, std::vector<Value> offsets, Dims shape);
   Value update(Value into, Value part, std::vector<Value> offsets);

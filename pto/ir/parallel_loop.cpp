@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pto/ir/made.hpp"
+#include "pto/ir/segments.hpp"
 
 namespace pto {
 namespace {
@@ -37,10 +38,13 @@ struct OwnPart {
 // The parts that one iteration writes, in the body of the loop and those within.
 class Writes {
  public:
-  // `origins`: the values of the outermost body that values of this one are.
-  Writes(const Graph& body, std::map<Value, Factor> factors, std::map<Value, Value> origins,
-         LoopRange range, OwnPart* own, LoopObstacle* obstacle)
-      : body_(body),
+  // `scope`: that of the body; `loop`: that of the loop's. `origins`: the values of the outermost
+  // body that values of this one are.
+  Writes(const Scope& scope, const Scope& loop, std::map<Value, Factor> factors,
+         std::map<Value, Value> origins, LoopRange range, OwnPart* own, LoopObstacle* obstacle)
+      : scope_(scope),
+        loop_(loop),
+        body_(*scope.graph),
         factors_(std::move(factors)),
         origins_(std::move(origins)),
         range_(std::move(range)),
@@ -57,16 +61,25 @@ class Writes {
       if (node.op == Opcode::update) {
         next = v;
         own_->meet(places_of(node, 2, body_[node.operands[1]].type.shape));
-        if (const std::string why = meets(node); !why.empty())
+        if (const std::string why = meets(node);
+            !why.empty() && !writes_own_segment(scope_, v, loop_))
           return refuse("iterations may write the same part of " + name + ": " + why, node,
                         meets_itself(node));
+        v = node.operands[0];
+      } else if (node.op == Opcode::scatter || node.op == Opcode::scatter_add) {
+        next = v;
+        own_->meet({});
+        if (!writes_own_segment(scope_, v, loop_))
+          return refuse("iterations may write the same part of " + name +
+                            ": where they write comes from data, not from segments of an order",
+                        node);
         v = node.operands[0];
       } else {
         const Made made = made_by(body_, v);
         const int start = made.node < 0 ? -1 : start_of(body_, made);
         if (start < 0 || !body_[made.node].has_body())
           return refuse(name + " is computed from the iteration before", node, range_.step != 0);
-        if (!are_apart_inside(body_[made.node], made.index, start)) return false;
+        if (!are_apart_inside(made.node, made.index, start)) return false;
         next = made.node;
         v = body_[made.node].operands[static_cast<size_t>(start)];
       }
@@ -138,7 +151,8 @@ class Writes {
 
   // Says the same of what the bodies of a node do to the operand `start`, from which a result goes
   // on.
-  bool are_apart_inside(const Node& node, int result, int start) {
+  bool are_apart_inside(Value v, int result, int start) {
+    const Node& node = body_[v];
     const size_t ahead = operands_ahead(node);
     const auto first = static_cast<size_t>(start) - ahead;
     const size_t carried =
@@ -158,7 +172,8 @@ class Writes {
         if (origin != origins_.end()) origins[inner->inputs()[i]] = origin->second;
       }
       const Value last = inner->outputs()[static_cast<size_t>(result)];
-      if (!Writes(*inner, factors, origins, range, own_, obstacle_)
+      const Scope scope = {inner.get(), &scope_, v};
+      if (!Writes(scope, loop_, factors, origins, range, own_, obstacle_)
                .are_apart(last, inner->inputs()[first]))
         return false;
     }
@@ -304,6 +319,8 @@ class Writes {
                                           number_is_at_most(node.operands[1], limit));
   }
 
+  const Scope& scope_;
+  const Scope& loop_;
   const Graph& body_;
   std::map<Value, Factor> factors_;
   const std::map<Value, Value> origins_;
@@ -311,6 +328,28 @@ class Writes {
   OwnPart* const own_;
   LoopObstacle* const obstacle_;
 };
+
+bool iterations_write_apart(const Scope& loop, const LoopRange& range, LoopObstacle* obstacle) {
+  const Graph& body = *loop.graph;
+  const size_t count = body.outputs().size();
+  std::map<Value, Factor> factors;
+  std::map<Value, Value> origins;
+  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) origins[v] = v;
+  for (size_t i = 0; i < body.inputs().size(); ++i)
+    factors[body.inputs()[i]] = i == 0 ? Factor(Dim(1)) : i <= count ? Factor() : Factor(Dim(0));
+  for (size_t k = 0; k < count; ++k) {
+    const Value last = body.outputs()[k], first = body.inputs()[1 + k];
+    OwnPart own;
+    Writes writes(loop, loop, factors, origins, range, &own, obstacle);
+    if (last != first && writes.are_apart(last, first) &&
+        (!own.is_read || !own.places->empty() || writes.refuse_reads(last, first)))
+      continue;
+    if (last == first && obstacle != nullptr)
+      *obstacle = {"it carries '" + body[first].attributes.name + "' and leaves it as it is", {}};
+    return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -327,28 +366,12 @@ bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
   if (range.step < 1 && obstacle != nullptr)
     *obstacle = {"its step is not a positive constant",
                  loop.locations.empty() ? Location{} : loop.locations[0]};
-  return range.step >= 1 && body_writes_apart(loop.body(), range, obstacle);
+  const Scope outer = {&graph};
+  return range.step >= 1 && iterations_write_apart({&loop.body(), &outer, v}, range, obstacle);
 }
 
 bool body_writes_apart(const Graph& body, const LoopRange& range, LoopObstacle* obstacle) {
-  const size_t count = body.outputs().size();
-  std::map<Value, Factor> factors;
-  std::map<Value, Value> origins;
-  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) origins[v] = v;
-  for (size_t i = 0; i < body.inputs().size(); ++i)
-    factors[body.inputs()[i]] = i == 0 ? Factor(Dim(1)) : i <= count ? Factor() : Factor(Dim(0));
-  for (size_t k = 0; k < count; ++k) {
-    const Value last = body.outputs()[k], first = body.inputs()[1 + k];
-    OwnPart own;
-    Writes writes(body, factors, origins, range, &own, obstacle);
-    if (last != first && writes.are_apart(last, first) &&
-        (!own.is_read || !own.places->empty() || writes.refuse_reads(last, first)))
-      continue;
-    if (last == first && obstacle != nullptr)
-      *obstacle = {"it carries '" + body[first].attributes.name + "' and leaves it as it is", {}};
-    return false;
-  }
-  return true;
+  return iterations_write_apart({&body}, range, obstacle);
 }
 
 }  // namespace pto

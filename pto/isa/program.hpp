@@ -228,11 +228,16 @@ PTO_INLINE int64_t stretch(int64_t k, int64_t count, int64_t most) {
   return count - k > most ? k + most : count;
 }
 
-// Runs body(frame, k) for k = 0 .. count-1, the iterations beside each other where that pays.
+// Iterations that may have nothing to do run beside each other where each thread has as many; else
+// in order, so that the kernels of those that have something to do may use all threads.
+constexpr int64_t kMayIdle = 4;
+
+// Runs body(frame, k) for k = 0 .. count-1, the iterations beside each other where that pays and
+// each thread has `least` of them.
 template <class Body>
 PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, const Body& body,
-                            Limits limits = {}) {
-  if (frame.is_root && count > 1) {
+                            Limits limits = {}, int64_t least = 0) {
+  if (frame.is_root && count > 1 && count >= least * frame.args->services->threads) {
     const int32_t blocks = limits.blocks(count, bytes);
     if (blocks > 1) {
       struct Job {
