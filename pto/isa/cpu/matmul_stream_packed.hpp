@@ -29,8 +29,9 @@ class PackedStream {
   using Woven = WovenRows<Dot, T>;
   using Right = typename Woven::Right;
   static constexpr bool kBoxed = Woven::kBoxed;
-  // A tile of sums: rows at most, and vectors.
-  static constexpr int kHigh = 4, kWide = kBoxed ? 4 : kVectors;
+  // A tile of sums: rows at most, by few rows of a and by more, and vectors.
+  static constexpr int kHigh = kRows < 6 ? kRows : 6, kLow = 4, kWide = kBoxed ? 4 : kVectors;
+  static constexpr int kHighRows = 32;
   static constexpr int kPanelCols = kWide * kLane;
   static constexpr int64_t kUnitBytes = int64_t{kPanelCols} * Dot::kRightBytes;
   static constexpr int64_t kPanelBytes = kUnits * kUnitBytes;
@@ -48,7 +49,7 @@ class PackedStream {
   // By few rows of a, few rows of b pass at once, and nothing of them is written: a store queue
   // holds fewer lines than memory gives at a time. They stay in the first cache with those behind
   // them. Sums fit the registers.
-  static constexpr int kSweptRows = kPerUnit == 4 ? 6 : 8;
+  static constexpr int kSweptRows = kPerUnit == 4 ? 5 : 8;
   static constexpr int kSwept = 8;  // rows of b, or half as many
   static constexpr int64_t kSweptBytes = 32 << 10;
   static constexpr int kSweptCols = 2 * kSweptBytes / kSwept / int(sizeof(T));
@@ -79,8 +80,9 @@ class PackedStream {
     const int panels = job_.cols / kPanelCols;
     const int cols = kStreamUnits / job_.rows;
     const int most = (sweeps ? smaller(kSweptCols, cols) : cols) / kPanelCols;
-    const int64_t turns = int64_t{panels} * quotient_up(job_.depth, kPerUnit);
-    const int64_t all = turns * parts_of(job_);
+    const int units = quotient_up(job_.depth, kPerUnit);
+    const int turns = sweeps ? units : quotient_up(units, kGroup) * slivers();  // of a panel
+    const int64_t all = int64_t{panels} * turns * parts_of(job_);
     Requests asked = {{nullptr, 0, 0}, {is_near(job_.soon) ? job_.soon : nullptr, 0, all}};
     for (int first = 0; first < panels; first += most) {
       const Range block = {first, smaller(panels, first + most)};
@@ -113,8 +115,8 @@ class PackedStream {
   // Quads take b from far twice as fast as the loops over panels, which copy it to the second cache
   // first; those of a near one gain less.
   int most_rows() const {
-    constexpr int kNearRows = 32;
-    if (kPerUnit < 4) return kStreamRows;
+    constexpr int kNearRows = 32, kPairRows = 28;
+    if (kPerUnit < 4) return kReadsRows<Dot> ? kPairRows : kStreamRows;
     return int64_t{job_.depth} * job_.cols < kFar ? kNearRows : kStreamPackedRows;
   }
   bool fits_outputs() const {
@@ -122,7 +124,7 @@ class PackedStream {
     if (is_narrow_) return kReadsRows<Dot>;
     return job_.c.type == PTO_MATMUL_F32 || job_.c.type == PTO_MATMUL_I32;
   }
-  int slivers() const { return quotient_up(job_.rows, kHigh); }
+  int slivers() const { return quotient_up(job_.rows, job_.rows > kHighRows ? kLow : kHigh); }
   SliverRows rows(int sliver) const {
     const int begin = share(job_.rows, sliver, slivers());
     return {begin, share(job_.rows, sliver + 1, slivers()) - begin};
@@ -176,7 +178,7 @@ class PackedStream {
   void pass(const Range& block, int k, int depth, Requests& asked) {
     const int units = pack_left(k, depth);
     const pto_runs next = runs(block, k + depth, job_.is_asked ? 0 : kDepth);
-    asked.own = Lines(&next, 0, int64_t{block.count()} * units);
+    asked.own = Lines(&next, 0, int64_t{block.count()} * quotient_up(units, kGroup) * slivers());
     for (int first = block.first; first < block.last; first += kAbreast) {
       const Range panels = {first, smaller(block.last, first + kAbreast)};
       if (!kFuses) pack(panels, k, units);
@@ -286,16 +288,12 @@ class PackedStream {
   // Adds the products of some rows by a panel. The first ones, for which `right` is given, pack it.
   void add(const SliverRows& r, char* panel, int units, const Sums& sums, const Right* right,
            Requests& asked) {
-    switch (r.count) {
-      case 1:
-        return add<1>(r.begin, panel, units, sums, right, asked);
-      case 2:
-        return add<2>(r.begin, panel, units, sums, right, asked);
-      case 3:
-        return add<3>(r.begin, panel, units, sums, right, asked);
-      default:
-        return add<kHigh>(r.begin, panel, units, sums, right, asked);
-    }
+    add(typename IndicesTo<kHigh>::type(), r, panel, units, sums, right, asked);
+  }
+  template <int... I>
+  void add(Indices<I...>, const SliverRows& r, char* panel, int units, const Sums& sums,
+           const Right* right, Requests& asked) {
+    ((I + 1 == r.count ? add<I + 1>(r.begin, panel, units, sums, right, asked) : void()), ...);
   }
   template <int N>
   void add(int row, char* panel, int units, const Sums& sums, const Right* right, Requests& asked) {
@@ -311,9 +309,9 @@ class PackedStream {
     begin<N, kWide>(typename M::All(), sum, sums, row);
     const int32_t* a = a_ + row * kUnits;
     for (int unit = 0; unit < units; unit += kGroup, a += N * kGroup) {
+      asked.take_turn();
       for (int u = 0; u < smaller(kGroup, units - unit); ++u, panel += kUnitBytes) {
         if constexpr (IsFirst) {
-          asked.take_turn();
           if constexpr (kFuses) pack_unit(panel, right);
           right.at += kPerUnit * right.row, right.rows -= kPerUnit;
         }

@@ -138,7 +138,7 @@ TEST(MatmulRows, StreamsBytesByAFewRows) {
     for (const int cols : {4224, 8264})
       ASSERT_NO_FATAL_FAILURE(
           check_rows_of_bytes({rows, 43, cols}, PTO_MATMUL_AVX512_VNNI, PTO_MATMUL_I8));
-  for (const int rows : {33, 96})  // by a b from far
+  for (const int rows : {32, 33, 96})  // by a b from far
     ASSERT_NO_FATAL_FAILURE(
         check_rows_of_bytes({rows, 515, 2052}, PTO_MATMUL_AVX512_VNNI, PTO_MATMUL_I8));
 }
@@ -151,7 +151,7 @@ struct Way {
 
 // Compares a few rows with the same ones of many, bit by bit; of bf16, two to a float.
 void check_rows_of_pairs(int rows, int depth, int cols, int c_type, const Way& way = {}) {
-  constexpr int kMany = PTO_MATMUL_FEW_ROWS + 1;
+  constexpr int kMany = 2 * PTO_MATMUL_FEW_ROWS + 1;
   const int runs = way.has_columns ? cols : depth, run = (way.has_columns ? depth + 1 : cols) / 2;
   const AtTheEdge a(kMany, (depth + 1) / 2, (depth + 1) / 2 + way.apart % 2, 1),
       b(runs, run, run + way.apart, 2), few(rows, cols, cols + 2, 3), many(kMany, cols, cols, 4);
@@ -175,7 +175,7 @@ void check_rows_of_pairs(int rows, int depth, int cols, int c_type, const Way& w
 }
 TEST(MatmulRows, StreamsPairsByAFewRowsAsManyRowsPassPanels) {
   for (const int type : {PTO_MATMUL_F32, PTO_MATMUL_BF16})
-    for (const int rows : {1, 2, 3, 4, 7, 16})
+    for (const int rows : {1, 2, 3, 4, 7, 11, 16, 28})
       for (const int cols : {256, 300, 578})
         for (const int depth : {33, 64, 130})
           for (const int apart : {0, 3}) {
