@@ -26,6 +26,7 @@ constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies; AV
 constexpr int kFewRows = 48;           // others one with so few rows if b is packed
 constexpr int kFewCols = 256;          // of a b whose panels may read rows that share cache sets
 constexpr int kSetUnits = 1 << 10;     // between units that share a set of the first cache
+constexpr int kAheadBytes = 20 << 10;  // of packed panels that each tile reads once
 constexpr int kFewSlivers = 2, kFewDepth = 128;  // they pass panels that the first cache has
 
 struct BlockPanels {
@@ -179,11 +180,18 @@ class Product {
         return {{b, row, 0}, 1, smaller(1 + Dot::kPerUnit, last)};
       return {{b, 0, row}, 1, 1 + kGroup};
     }
-    if (!job_.packed && first == 0) return {};
+    if ((!job_.packed && first == 0) || asks_near()) return {};
     const int depth = quotient_up(block.units, kGroup) * kGroup;
     const int bytes = c.vectors * kLane * Dot::kRightBytes;
     const char* const at = right + panel_bytes(depth, c.before);
     return {{at, quotient_up(bytes, tiles.count), 0}, first, last};
+  }
+
+  // True where one tile passes each packed panel, and asks for what lies a little farther, into the
+  // first cache, rather than for the next panel. Long rows of floats leave it no room there.
+  bool asks_near() const {
+    const bool has_room = Dot::kPerUnit > 1 || job_.depth <= 2 * kDepth;
+    return job_.packed && a_in_place_ && slivers_ == 1 && has_room;
   }
 
   // Multiplies one or two rows by packed panels, some at once; returns how many panels.
@@ -300,7 +308,8 @@ class Product {
     const int64_t width = c.vectors * kLane, row = job_.a.row_stride / Dot::kPerUnit;
     const bool copies = is_copied(c) && tiles.sliver == 0;
     void* const panel = const_cast<void*>(of.b);
-    InPlace in = {of, kGroup, kGroup * rows_each, width, 1, 0, panel};
+    const int64_t ahead = asks_near() ? kAheadBytes / Dot::kRightBytes : 0;
+    InPlace in = {of, kGroup, kGroup * rows_each, width, 1, ahead, panel};
     if (a_in_place_) {
       in.of.a = left_at(rows(tiles.sliver).begin, block.k), in.of.a_sliver = rows_each * row;
       in.a_row = row, in.a_group = kGroup;
