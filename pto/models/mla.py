@@ -20,7 +20,7 @@ from pto.models.formulas import at_once, q8, require_shapes, rms_norm, sizes_of,
 def head_by_head(x, w):
     """[t, heads, m] of x [t, heads, n] and w [heads, n, m]: the rows of each head times its w."""
     out = tensor([x.shape[0], x.shape[1], w.shape[2]], x.dtype)
-    for h in loop(w.shape[0]):
+    for h in loop(x.shape[1]):
         out[:, h] = matmul(x[:, h], w[h])
     return out
 

@@ -8,14 +8,23 @@
 #include "pto/ir/parallel_loop.hpp"
 
 namespace pto {
-namespace {
 
 bool is_whole_number(const Node& node, int64_t number) {
   const auto* value = std::get_if<int64_t>(&node.attributes.value);
   return node.op == Opcode::constant && value != nullptr && *value == number;
 }
 
-}  // namespace
+bool counts_by_one(const Graph& graph, const Node& loop) {
+  return is_whole_number(graph[loop.operands[0]], 0) && is_whole_number(graph[loop.operands[2]], 1);
+}
+
+std::optional<Dim> stop_of(const Graph& graph, const Node& loop) {
+  const Node& stop = graph[loop.operands[1]];
+  if (stop.op == Opcode::extent) return stop.attributes.size;
+  const auto* number = std::get_if<int64_t>(&stop.attributes.value);
+  const bool is_size = stop.op == Opcode::constant && number != nullptr && *number > 0;
+  return is_size ? std::optional(Dim(*number)) : std::nullopt;
+}
 
 LoopNest::LoopNest(const Graph& graph, Value v, const Node& loop) : body_(loop.body()) {
   int bodies = 0;
@@ -38,15 +47,10 @@ std::string LoopNest::find_obstacle(const Graph& graph, Value v, const Node& loo
   if (!writes_apart(graph, v, &outer)) return outer.why;
   if (writes_apart(body_, inner_) || find_hint(inner, "any_step"))
     return "iterations of the inner loop run side by side";
-  const Node& stop = graph[loop.operands[1]];
-  if (!is_whole_number(graph[loop.operands[0]], 0) || !is_whole_number(graph[loop.operands[2]], 1))
-    return "it does not count from 0 by 1";
-  if (stop.op == Opcode::extent)
-    size_ = stop.attributes.size;
-  else if (stop.op == Opcode::constant && std::get<int64_t>(stop.attributes.value) > 0)
-    size_ = Dim(std::get<int64_t>(stop.attributes.value));
-  else
-    return "its number of iterations comes from data";
+  if (!counts_by_one(graph, loop)) return "it does not count from 0 by 1";
+  const std::optional<Dim> stop = stop_of(graph, loop);
+  if (!stop) return "its number of iterations comes from data";
+  size_ = *stop;
   for (size_t i = 0; i < first_carried(inner); ++i)
     if (has(inner.operands[i], kIndex | kWritten))
       return "the number of iterations of the inner loop depends on its index";

@@ -7,6 +7,7 @@
 // Thread safety: immutable; it refers to the loop's body.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,12 @@
 #include "pto/ir/graph.hpp"
 
 namespace pto {
+
+bool is_whole_number(const Node& node, int64_t number);  // a constant
+// Says whether a loop counts from 0 by 1.
+bool counts_by_one(const Graph& graph, const Node& loop);
+// Returns where a loop stops, if that is a size; nothing: it comes from data.
+std::optional<Dim> stop_of(const Graph& graph, const Node& loop);
 
 class LoopNest {
  public:

@@ -19,6 +19,7 @@
 #include "pto/passes/pair_products.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
 #include "pto/passes/simplify_algebra.hpp"
+#include "pto/passes/skip_fills.hpp"
 #include "pto/passes/tile_products.hpp"
 
 namespace pto {
@@ -48,6 +49,8 @@ constexpr Pass kPasses[] = {
      "transposes, which would move these again"},
     {"copy_turned", [](const Graph& graph, PassNotes*) { return copy_turned(graph); },
      "in front of the cut into kernels, behind all that moves or removes transposes"},
+    {"skip_fills", [](const Graph& graph, PassNotes*) { return skip_fills(graph); },
+     "in front of the cut into kernels, of which a fill is one, and behind all that changes loops"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
      "what the rewrites leave is grouped into kernels"},
     {"tile_products", [](const Graph& graph, PassNotes*) { return tile_products(graph); },

@@ -101,7 +101,7 @@ TEST(Pipeline, skips_disabled_passes) {
                                  }});
   EXPECT_THAT(dumped, ElementsAre("inline_tile_operations", "fold_constants", "remove_dead_nodes",
                                   "join_positions", "pair_products", "interchange_loops",
-                                  "choose_layout", "copy_turned"));
+                                  "choose_layout", "copy_turned", "skip_fills"));
 }
 
 // Turns neg into abs and abs into neg, for ever.

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pto/passes/skip_fills.hpp"
+
+#include <algorithm>
+
+#include "pto/ir/made.hpp"
+#include "pto/ir/rebuild.hpp"
+#include "pto/passes/loop_nest.hpp"
+#include "pto/passes/rewrite.hpp"
+
+namespace pto {
+namespace {
+
+// Returns how often nodes and outputs of a body read a value.
+int64_t uses_of(const Graph& body, Value v) {
+  int64_t uses = std::count(body.outputs().begin(), body.outputs().end(), v);
+  for (const Node& node : body.nodes())
+    uses += std::count(node.operands.begin(), node.operands.end(), v);
+  return uses;
+}
+
+// Says whether iterations 0 to before `size` write all elements of the k-th tensor that they carry.
+bool writes_all(const Graph& body, size_t k, const Dim& size) {
+  const Value first = body.inputs()[1 + k];
+  const Node& update = body[body.outputs()[k]];
+  if (update.op != Opcode::update || update.operands[0] != first || uses_of(body, first) != 1)
+    return false;
+  const Dims &whole = update.type.shape, &part = body[update.operands[1]].type.shape;
+  bool has_places = false;
+  for (size_t axis = 0; axis < whole.size(); ++axis) {
+    const Value offset = update.operands[2 + axis];
+    const bool is_place = offset == body.inputs()[0] && whole[axis] == size && part[axis] == Dim(1);
+    if (!is_place && !(is_whole_number(body[offset], 0) && part[axis] == whole[axis])) return false;
+    has_places = has_places || is_place;
+  }
+  return has_places;
+}
+
+}  // namespace
+
+Graph skip_fills(const Graph& graph) {
+  return rebuild(graph, graph.outputs(), [](GraphBuilder& b, const Node& old, Value) {
+    Node node = with_bodies(old, skip_fills);
+    if (node.op != Opcode::loop) return b.copy(node, node.operands);
+    const std::optional<Dim> size =
+        counts_by_one(b.graph(), node) ? stop_of(b.graph(), node) : std::nullopt;
+    for (size_t k = 0; size && k < node.body().outputs().size(); ++k) {
+      Value& operand = node.operands[first_carried(node) + k];
+      if (constant_of(b, operand) && writes_all(node.body(), k, *size))
+        operand = b.empty(b.type(operand), static_cast<int64_t>(b.count()));
+    }
+    return b.copy(node, node.operands);
+  });
+}
+
+}  // namespace pto
