@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled functions and their comparison, for the tests of torch.compile(backend="pto")."""
 
+import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -58,8 +59,14 @@ def assert_same(found, wanted, rtol=1e-5, atol=1e-5, strides=True):
             torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True)
 
 
+def by_turns(cases, case, form, deep):
+    """Leaves out, in the quick run, one of the two forms of each case, False or True, by turns."""
+    if not deep and form != bool(list(cases).index(case) % 2):
+        pytest.skip("in ./dev test --deep")
+
+
 def kinds(graph):
     return [step.kind for step in graph.steps]
 
 
-__all__ = ["assert_same", "below_dynamo", "captured", "kinds", "leaves", "run"]
+__all__ = ["assert_same", "below_dynamo", "by_turns", "captured", "kinds", "leaves", "run"]

@@ -14,34 +14,38 @@ from choose import Chosen, by_folder, by_name, programs
 from laws import ROOT, laws
 from minutes import VARIABLE, Minutes
 
-SANITIZERS = ("asan", "tsan")
+SANITIZERS = ("tsan", "asan")  # tsan's tests wait longest: asan compiles meanwhile
 DEEP_SANITIZERS = ("asan_loops",)  # the loops of products and attention: ten minutes of compiling
 
 
 def everything(dev: ModuleType, deep: bool) -> int:
-    """All tests, pytest last, whose closing line ends the output; any failure makes it 1."""
-    failed = []
+    """All tests, pytest last, whose closing line ends the output; any failure makes it 1.
+
+    C++ tests wait for much of their time, so those of one build run while the next one compiles.
+    """
     minutes = Minutes()
     minutes.built(log_of(dev, "default"), STARTS.get("default", 0))
     if deep:
         build(dev, minutes, "default", "deep_tests")
     for noted in (dev.BUILD / "default" / "coverage").glob("*.txt"):
         noted.unlink()  # of a run with other targets
-    if ctest(dev, minutes, "default", deep):
-        failed.append("C++ tests")
-    with ThreadPoolExecutor() as beside:
-        checked = beside.submit(style, dev)
-        build(dev, minutes, SANITIZERS[0], "quick_tests")
-    failed += checked.result()
-    for preset in (*SANITIZERS, *(DEEP_SANITIZERS if deep else ())):
-        build(dev, minutes, preset, "quick_tests")
-        if ctest(dev, minutes, preset, deep):
-            failed.append(f"C++ tests under {preset}")
+    with ThreadPoolExecutor(1) as beside:  # one after another
+        results = [beside.submit(checks, dev, minutes, "default", deep), beside.submit(style, dev)]
+        for preset in (*SANITIZERS, *(DEEP_SANITIZERS if deep else ())):
+            build(dev, minutes, preset, "quick_tests")
+            results.append(beside.submit(checks, dev, minutes, preset, deep))
+    failed = [name for result in results for name in result.result()]
     if pytest(dev, minutes):
         failed.append("pytest")
     if failed:
         dev.say("FAILED: " + ", ".join(failed))
     return int(bool(failed))
+
+
+def checks(dev: ModuleType, minutes: Minutes, preset: str, deep: bool) -> list[str]:
+    """What failed of a build's C++ tests."""
+    about = "" if preset == "default" else f" under {preset}"
+    return [f"C++ tests{about}"] if ctest(dev, minutes, preset, deep) else []
 
 
 def style(dev: ModuleType) -> list[str]:

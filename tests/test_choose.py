@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev test NAME and ./dev test pto/FOLDER find their tests; the minutes stand by folder."""
 
+import threading
+from types import SimpleNamespace
+
 import choose
 import pytest
 import run
@@ -106,3 +109,34 @@ def test_minutes_are_those_of_the_folder_and_of_the_subject(tmp_path):
         ["less", "0.0", "0.0"],
         ["sum", "1.8", "3.5"],
     ]
+
+
+def test_cpp_tests_of_one_build_run_while_the_next_one_compiles(tmp_path, monkeypatch):
+    builds = ["default", *run.SANITIZERS]
+    begun, done = {name: threading.Event() for name in builds}, []
+
+    def cmake(preset, target):
+        begun[preset].set()
+        done.append(f"build {preset}")
+
+    def shown(command, **more):
+        words = " ".join(map(str, command))
+        for preset, following in zip(builds, [*builds[1:], builds[-1]], strict=True):
+            if f"build/{preset} " in words:
+                assert begun[following].wait(60), f"{following} waits for the tests of {preset}"
+                (tmp_path / f"ctest_{preset}.xml").write_text("<testsuite/>")
+                return int(preset == "tsan")
+        done.append("pytest" if "pytest" in words else "style")
+        return 0
+
+    fake = SimpleNamespace(
+        BUILD=tmp_path / "build", LOGS=tmp_path, BIN=tmp_path, PYTHON="python", JOBS="2",
+        cmake=cmake, shown=shown, say=done.append, fmt=lambda check: 0,
+    )  # fmt: skip
+    for preset in builds:
+        (fake.BUILD / preset).mkdir(parents=True)
+        run.log_of(fake, preset).write_text("")
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    assert run.everything(fake, deep=False) == 1
+    assert done[-2:] == ["pytest", "FAILED: C++ tests under tsan"]
+    assert {"build tsan", "build asan", "style"} <= {*done}

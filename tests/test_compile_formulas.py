@@ -4,7 +4,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from compile_cases import assert_same, below_dynamo, kinds, run
+from compile_cases import assert_same, below_dynamo, by_turns, kinds, run
 from torch import arange, rand, randn, tensor
 
 import pto.torch
@@ -99,7 +99,8 @@ CASES = {
 
 @pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
 @pytest.mark.parametrize("name", CASES)
-def test_results_are_those_of_eager(name, symbolic):
+def test_results_are_those_of_eager(name, symbolic, deep):
+    by_turns(CASES, name, symbolic, deep)
     function, *args = CASES[name]
     graph = below_dynamo(function, *args, symbolic=symbolic)
     assert ATEN not in kinds(graph), [step.reason for step in graph.steps]

@@ -6,7 +6,7 @@ import functools
 import pytest
 import torch
 import torch.nn.functional as F
-from compile_cases import assert_same, below_dynamo, kinds, run
+from compile_cases import assert_same, below_dynamo, by_turns, kinds, run
 from torch import arange, randn
 
 import pto.torch
@@ -129,7 +129,8 @@ CASES = {
 @pytest.mark.filterwarnings("ignore:var")  # of no elements
 @pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
 @pytest.mark.parametrize("name", CASES)
-def test_a_graph_equals_eager_in_values_types_and_strides(name, symbolic):
+def test_a_graph_equals_eager_in_values_types_and_strides(name, symbolic, deep):
+    by_turns(CASES, name, symbolic, deep)
     function, *shapes = CASES[name]
     torch.manual_seed(0)
     args = [randn(one) if isinstance(one, tuple) else one for one in shapes]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from compile_cases import assert_same
+from compile_cases import assert_same, by_turns
 from torch import nn
 from torch.export import Dim, export
 
@@ -198,7 +198,8 @@ MODELS = [nn.Linear(8, 8), joined, attended, turned, spread,
     "model", MODELS, ids=["linear", "joined", "attended", "turned", "spread", "conv"]
 )
 @pytest.mark.parametrize("least", [0, 1])
-def test_a_size_of_one_or_none_is_one_among_others(model, least, tmp_path):
+def test_a_size_of_one_or_none_is_one_among_others(model, least, tmp_path, deep):
+    by_turns(MODELS, model, bool(least), deep)
     free = ({0: Dim("batch", min=least, max=64)},)
     model = Of(model).eval().requires_grad_(False)
     exported = export(model, (torch.randn(4, 8),), dynamic_shapes=free)

@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from compile_cases import assert_same, below_dynamo, kinds, run
+from compile_cases import assert_same, below_dynamo, by_turns, kinds, run
 from torch import arange, randn, tensor
 
 from pto.adapters.torch.compile.plan import ATEN
@@ -59,7 +59,8 @@ CASES = {
 
 @pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
 @pytest.mark.parametrize("name", CASES)
-def test_moved_elements_have_the_bits_of_eager(name, symbolic):
+def test_moved_elements_have_the_bits_of_eager(name, symbolic, deep):
+    by_turns(CASES, name, symbolic, deep)
     function, *args = CASES[name]
     graph = below_dynamo(function, *args, symbolic=symbolic)
     assert ATEN not in [step.kind for step in graph.steps], [step.reason for step in graph.steps]

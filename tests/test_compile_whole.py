@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from compile_cases import assert_same
+from compile_cases import assert_same, by_turns
 from torch import nn
 from torch.export import Dim, export
 from torch.nn import functional as F
@@ -19,6 +19,7 @@ RESIZES = [("linear", 1, {}), ("nearest", 2, {}), ("nearest-exact", 2, {}), ("bi
 BORDERS = [("reflect", (1, 2)), ("reflect", (2, 1, 0, 3)), ("reflect", (1, 0, 2, 1, 1, 2)),
            ("replicate", (1, 2)), ("replicate", (2, 1, 0, 7)),
            ("replicate", (1, 0, 2, 1, 9, 2))]  # fmt: skip
+JOINED = [(2, 1), (1, 2, 3, 0), (0, 1, 2, 0, 0, 0)]
 SHUFFLES = [nn.PixelShuffle(2), nn.PixelUnshuffle(2)]
 
 
@@ -46,7 +47,9 @@ def assert_whole(function, x, dynamic):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(("mode", "axes", "options"), RESIZES)
-def test_a_resized_picture_is_one_step_of_aten(mode, axes, options, dynamic):
+def test_a_resized_picture_is_one_step_of_aten(mode, axes, options, dynamic, deep):
+    by_turns(RESIZES, (mode, axes, options), dynamic, deep)
+
     def resized(x):
         return F.interpolate(x, scale_factor=2, mode=mode, **options)
 
@@ -57,7 +60,9 @@ def test_a_resized_picture_is_one_step_of_aten(mode, axes, options, dynamic):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(("mode", "border"), BORDERS)
-def test_a_border_of_a_picture_is_one_step_of_aten(mode, border, dynamic):
+def test_a_border_of_a_picture_is_one_step_of_aten(mode, border, dynamic, deep):
+    by_turns(BORDERS, (mode, border), dynamic, deep)
+
     def bordered(x):
         return F.pad(x, border, mode=mode)
 
@@ -66,8 +71,10 @@ def test_a_border_of_a_picture_is_one_step_of_aten(mode, border, dynamic):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("border", [(2, 1), (1, 2, 3, 0), (0, 1, 2, 0, 0, 0)])
-def test_a_border_of_the_opposite_edges_is_joined_in_a_program(border, dynamic):
+@pytest.mark.parametrize("border", JOINED)
+def test_a_border_of_the_opposite_edges_is_joined_in_a_program(border, dynamic, deep):
+    by_turns(JOINED, border, dynamic, deep)
+
     def bordered(x):
         return F.pad(x, border, mode="circular") * 2
 

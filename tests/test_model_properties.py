@@ -91,7 +91,16 @@ IN_ORDER = {"moe", "moe_int8", "moe_experts", "lightning_indexer", "lightning_in
             "mla_decode_step", "mla_decode_step_float"}  # fmt: skip
 FROM_DATA = {"moe", "moe_int8", "moe_experts", "paged_attention", "qwen3_attention"}
 
+VARIANTS = ("_float", "_shared", "_int8", "_experts", "_packed")  # of operators without the ending
 every = pytest.mark.parametrize("name", CASES)
+
+
+@pytest.fixture
+def chosen(name, deep):
+    """An operator; in the quick run the variants of others are skipped."""
+    if not deep and name.endswith(VARIANTS):
+        pytest.skip("in ./dev test --deep")
+    return name
 
 
 def given(name):
@@ -153,8 +162,8 @@ def test_every_operator_is_here():
 
 
 @every
-def test_each_pass_and_the_compiled_form_keep_the_values(name):
-    program, arguments = program_of(name)
+def test_each_pass_and_the_compiled_form_keep_the_values(name, chosen):
+    program, arguments = program_of(chosen)
     report = pto.verify(program, *arguments)
     assert report.is_equal, report
 
@@ -197,18 +206,16 @@ def test_no_tokens_give_nothing_and_change_no_cache(name):
 
 
 @pytest.mark.parametrize("name", BY_TOKEN)
-def test_a_token_alone_has_its_bits(name):
-    whole = called(name, given(name))
+def test_a_token_alone_has_its_bits(name, chosen):
+    whole = called(chosen, given(name))
     for i in range(len(whole[0])):
         one = [x[i : i + 1] if j in BY_TOKEN[name] else x for j, x in enumerate(given(name))]
         assert_same(called(name, one), [x[i : i + 1] for x in whole])
 
 
 @with_caches
-def test_a_cache_that_is_a_view_is_written_and_what_lies_between_stays(name, deep):
-    if not deep and name == "mla_decode_step_float":
-        pytest.skip("its three operators and the step of bytes are here: ./dev test --deep")
-    dense, apart = given(name), given(name)
+def test_a_cache_that_is_a_view_is_written_and_what_lies_between_stays(name, chosen):
+    dense, apart = given(chosen), given(name)
     right = called(name, dense)
     for place in caches_of(name):
         *rows, width = apart[place].shape

@@ -38,7 +38,9 @@ def assert_agrees(arguments):
 @pytest.mark.parametrize("heads", [(32, 4), (40, 8)], ids=str)
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
 @pytest.mark.parametrize("queries", [1, 33, 70])
-def test_qwen3_attention_is_its_formula(queries, dtype, heads, page):
+def test_qwen3_attention_is_its_formula(queries, dtype, heads, page, deep):
+    if not deep and queries == 1 and dtype is BF16:
+        pytest.skip("the other type: ./dev test --deep")
     torch.manual_seed(queries)
     lengths = [queries, 150, 0, queries // 2, 257]
     assert_agrees(formulas.qwen3_arguments(lengths, queries, *heads, 128, page, dtype))

@@ -257,7 +257,9 @@ def stepped(arguments, k=K):
 
 
 @pytest.mark.parametrize("lengths, s1", [([2], 1), ([300, 17, 64], 2), ([65, 301, 2, 16], 2)])
-def test_a_decode_step_has_the_bits_of_its_four_operators(lengths, s1):
+def test_a_decode_step_has_the_bits_of_its_four_operators(lengths, s1, deep):
+    if not deep and s1 == 1:
+        pytest.skip("the test of new keys has one query: ./dev test --deep")
     torch.manual_seed(s1)
     found, _ = stepped(formulas.decode_arguments(lengths, s1))
     assert found.isfinite().all() and found.flatten(1).any(1).all()

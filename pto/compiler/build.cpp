@@ -180,8 +180,10 @@ std::string Build::compile_with_header(const std::string& work, const Cache& cac
       return compile_object(toolchain_, header.used_by(source_), work, settings_, interrupted);
     } catch (const Interrupted&) {
       throw;
-    } catch (const Error&) {  // without the header the text compiles, or its error is plain
+    } catch (const Error&) {  // the compiler cannot use the header, or the text has an error
+      std::string object = compile(work, folder_, interrupted);
       header.remove();
+      return object;
     }
   } else if (header.pays()) {
     std::jthread making([&header](const std::stop_token& stop) {

@@ -3,9 +3,13 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <set>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "pto/base/file.hpp"
@@ -40,10 +44,38 @@ class Noted {
 
 Noted verified, tried;
 
-// Returns the line by which a generated text includes the instruction set, or "".
-std::string_view include_of(const std::string& text) {
-  for (const std::string_view include : {kKernelInclude, kProgramInclude})
-    if (text.find(include) != std::string::npos) return include;
+constexpr std::string_view kHostedInclude = "#include \"pto/pto-inst.hpp\"\n";
+constexpr std::string_view kLibraryInclude = "#include \"pto/ops/";  // of the library's kernels
+
+// True for a line that leaves the instruction set as it is: comments, inclusions of ours and of the
+// standard library, numbers of lines, element types, declarations.
+bool changes_nothing(std::string_view line) {
+  constexpr std::string_view kHarmless[] = {"//", "#include \"pto/", "#line ", "#define PTO_TYPE_",
+                                            "extern \"C\" __attribute__"};
+  const auto begins = [&](std::string_view head) { return line.starts_with(head); };
+  if (line.ends_with('\\')) return false;
+  const bool is_standard = begins("#include <") && line.find_first_of("./") == line.npos;
+  return line.empty() || is_standard ||
+         std::any_of(std::begin(kHarmless), std::end(kHarmless), begins);
+}
+
+// Returns the inclusion of all instructions where a text written by hand has it with nothing in
+// front that could change them; else "".
+std::string_view hosted_include_of(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line + "\n" == kHostedInclude || line.starts_with(kLibraryInclude)) return kHostedInclude;
+    if (!changes_nothing(line)) return "";
+  }
+  return "";
+}
+
+// Returns the line by which a text includes the instruction set, or "".
+std::string_view include_of(const Source& source) {
+  if (source.kind == Source::Hosted) return hosted_include_of(source.text);
+  if (source.kind == Source::Generated)
+    for (const std::string_view include : {kKernelInclude, kProgramInclude})
+      if (source.text.find(include) != std::string::npos) return include;
   return "";
 }
 
@@ -53,10 +85,11 @@ ParsedHeader::ParsedHeader(const Source& source, Toolchain toolchain, Settings s
                            Cache cache)
     : toolchain_(std::move(toolchain)), settings_(std::move(settings)), cache_(std::move(cache)) {
   header_.name = "header";
-  header_.text = std::string(include_of(source.text));
+  header_.text = std::string(include_of(source));
   header_.target = source.target;
-  const bool is_generated = source.kind == Source::Generated;
-  if (is_generated && !header_.text.empty() && toolchain_.family == Toolchain::Gcc)
+  header_.kind = source.kind;
+  header_.standard = source.standard;
+  if (!header_.text.empty() && toolchain_.family == Toolchain::Gcc)
     entry_ = "header-" + source_digest(header_, toolchain_, settings_.include_directory);
 }
 

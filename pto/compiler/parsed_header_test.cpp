@@ -26,6 +26,15 @@ Source answer(int value, std::string_view include = kKernelInclude) {
                         std::to_string(value) + "; }\n"};
 }
 
+// A text by hand whose function returns the value, with these lines in front of all instructions.
+Source by_hand(const std::string& value, const std::string& front = "#include <algorithm>\n") {
+  const std::string text = front + "#include \"pto/pto-inst.hpp\"\n" +
+                           "extern \"C\" __attribute__((visibility(\"default\"))) int32_t "
+                           "answer(const pto_args*) { return " +
+                           value + "; }\n";
+  return {"answer", text, Target::Portable, Source::Hosted};
+}
+
 // All tests share one folder, where the first four kernels found no header.
 class Header : public testing::Test {
  protected:
@@ -90,6 +99,26 @@ TEST_F(Header, of_programs_is_another_one) {
   EXPECT_EQ(headers("p").size(), 1) << "the compiler could use it";
   object_in("p", answer(6));
   EXPECT_EQ(headers("p").size(), 2) << "kernels use their own";
+}
+
+TEST_F(Header, of_texts_by_hand_is_another_one_for_those_that_change_no_instruction) {
+  for (int value = 0; value < 4; ++value) object_in("h", answer(value));
+  object_in("h", by_hand("std::max(1, 4)"));
+  ASSERT_EQ(headers("h").size(), 1);
+  const Source text = by_hand("std::max(1, 5)");
+  EXPECT_TRUE(object_in("h", text) == object_in("i", text));
+  EXPECT_THROW(object_in("h", by_hand("unknown")), Error);
+  ASSERT_EQ(headers("h").size(), 1) << "the text had an error";
+
+  const std::string path = headers("h")[0], garbage = folder_->path() + "/garbage";
+  write_file(garbage, std::string(100000, 'x'));
+  Cache(folder_->path() + "/h").insert(fs::path(path).stem(), garbage, ".gch");
+  for (const std::string front :
+       {"#define PTO_CHECKED\n", "/* */\n", "#define PTO_TYPE_0 \\\n  float\n"})
+    object_in("h", by_hand("6", front));
+  EXPECT_TRUE(fs::exists(path)) << "no compiler was given it";
+  object_in("h", by_hand("7", "// Seven.\n#line 1 \"seven.cpp\"\n#define PTO_TYPE_0 float\n"));
+  EXPECT_FALSE(fs::exists(path)) << "its compiler was, and could not use it";
 }
 
 TEST_F(Header, is_not_used_where_it_is_damaged_or_others_can_write_it) {
