@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of a few rows: their products with a block of keys and values, which are read where
-// they lie. Their time is that of reading, so the product with keys asks for the values meanwhile,
-// and that with values for the keys of the next block.
+// they lie. Their time is that of reading, so each panel of keys, and some rows of values, ask for
+// those that pass next: the last keys for values, the last values for the next keys.
 //
 //     const FewRows<Floats<bfloat16_t>> few(block, {0, 256});   // keys 0 to 255 of the block
 //     few.multiply_keys();     // scores
@@ -34,30 +34,23 @@ class FewRows {
   // Computes the scores of all rows.
   void multiply_keys() const {
     if constexpr (kLane >= kGroup) {
-      const int tiles = quotient_up(keys_.last - keys_.first, kPanel);
-      const int64_t turns = int64_t{tiles} * groups() * kTileTurns * (job_.width / kLineLength);
-      const bool is_first = b_.key == 0 || keys_.first > 0;
-      const pto_runs own = runs(job_.k, keys_.first, keys_.last, job_.width);
-      const pto_runs soon = runs(job_.v, keys_.first, keys_.last, job_.value_width);
-      matmul::Requests asked = {matmul::Lines(is_first ? &own : nullptr, kPanel, turns),
-                                matmul::Lines(job_.out.data ? &soon : nullptr, 0, turns)};
-      for (int at = keys_.first; at < keys_.last; at += kPanel) tile(at, asked);
+      for (int at = keys_.first; at < keys_.last; at += kPanel) tile(at);
     }
   }
 
   // Adds to the outputs of all rows.
   void multiply_values() const {
-    const int next = smaller(job_.keys - b_.key - b_.keys, b_.sizes.keys);
-    pto_runs soon = runs(job_.k, b_.keys, b_.keys + next, job_.width);
+    pto_runs soon = next_keys();
     for (int g = 0; g < groups(); ++g) {
-      const int row = first_row(g), count = keys_.last - keys_.first;
+      const int row = share(b_.rows, g, groups()), count = keys_.last - keys_.first;
       pto_matmul_job values = {};
-      values.rows = first_row(g + 1) - row, values.depth = count, values.cols = job_.value_width;
+      values.rows = share(b_.rows, g + 1, groups()) - row, values.depth = count,
+      values.cols = job_.value_width;
       values.a = matrix(b_.weights(row) + b_.sizes.floats(keys_.first), b_.sizes.keys);
       if (Dot::kPerUnit > 1) values.a.type = PTO_MATMUL_BF16;
       values.b = matrix(at_row(job_.v, keys_.first), job_.v.row_stride);
       values.c = values.start = matrix(b_.outs(row), b_.sizes.outs);
-      values.soon = &soon, values.is_asked = 1;
+      values.soon = &soon;
       if (matmul::Apart<Dot, T>(values).run(true)) continue;
       if constexpr (kSame<T, float>) matmul::Stream(values).run();
     }
@@ -66,32 +59,39 @@ class FewRows {
  private:
   static constexpr bool kTurns = !kSame<T, half>;  // keys where they lie
   using Key = typename Choose<kTurns, T, float>::type;
-  static constexpr int kLineLength = matmul::kLineBytes / int(sizeof(Key));
-  static constexpr int kTileTurns = kVectors * matmul::kLineUnits / 4;  // of a line of keys
+  static constexpr int kTileRows = kRows < 8 ? kRows : 8;  // of scores
 
   int groups() const { return quotient_up(b_.rows, kRows); }
-  int first_row(int group) const { return share(b_.rows, group, groups()); }
   const T* at_row(const pto_attention_operand& x, int at) const {
     return static_cast<const T*>(x.data) + (int64_t{b_.key} + at) * x.row_stride;
   }
-  pto_runs runs(const pto_attention_operand& x, int first, int last, int width) const {
-    return {at_row(x, first),
-            x.row_stride * int(sizeof(T)),
-            width * int64_t{sizeof(T)},
-            last - first,
-            nullptr,
-            0,
-            0};
+  pto_runs runs(const pto_attention_operand& x, const void* at, int width) const {
+    return {at, x.row_stride * int(sizeof(T)), width * int64_t{sizeof(T)}, kPanel, nullptr, 0, 0};
+  }
+  // The first keys behind those of the block, or of the next call.
+  pto_runs next_keys() const {
+    const bool goes_on = b_.key + b_.keys < job_.keys;
+    return runs(job_.k, goes_on ? at_row(job_.k, b_.keys) : job_.soon.k, job_.width);
+  }
+  // Asks for what passes behind a panel of keys.
+  matmul::NearRows ahead(int at) const {
+    const int then = at + matmul::Apart<Dot, T>::asked(job_.width);
+    pto_runs soon = next_keys();
+    if (then < keys_.last || (!job_.out.data && !soon.data))
+      soon = runs(job_.k, at_row(job_.k, smaller(then, keys_.last)), job_.width);
+    else if (job_.out.data)
+      soon = runs(job_.v, at_row(job_.v, then - keys_.last + keys_.first), job_.value_width);
+    return {soon.data, soon.distance, soon.bytes, kPanel};
   }
   static pto_matmul_matrix matrix(const void* data, int64_t row_stride) {
     return pto_matmul_plain(data, PTO_MATMUL_F32, row_stride, 1);
   }
 
   // Computes the scores of kPanel keys.
-  void tile(int at, matmul::Requests& asked) const {
+  void tile(int at) const {
     const int count = smaller(keys_.last - at, kPanel);
     if (kTurns && count == kPanel)
-      return turn(reinterpret_cast<const Key*>(at_row(job_.k, at)), job_.k.row_stride, at, asked);
+      return turn(reinterpret_cast<const Key*>(at_row(job_.k, at)), job_.k.row_stride, at);
     Key* const near = reinterpret_cast<Key*>(b_.key_panel(0));
     for (int i = 0; i < count; ++i) {
       const T* const from = at_row(job_.k, at + i);
@@ -103,16 +103,19 @@ class FewRows {
           lanes::store<kGroup>(to + k, read<kGroup>(from, k, 1, job_.width));
       }
     }
-    turn(near, b_.sizes.depth, at, asked);
+    turn(near, b_.sizes.depth, at);
   }
-  void turn(const Key* keys, int64_t stride, int at, matmul::Requests& asked) const {
-    for (int g = 0; g < groups(); ++g)
-      turn(typename IndicesTo<kRows>::type(), g, keys, stride, at, asked);
+  void turn(const Key* keys, int64_t stride, int at) const {
+    const int groups = quotient_up(b_.rows, kTileRows);
+    for (int g = 0; g < groups; ++g) {
+      const int row = share(b_.rows, g, groups);
+      turn(typename IndicesTo<kTileRows>::type(), row, share(b_.rows, g + 1, groups) - row, keys,
+           stride, at);
+    }
   }
   template <int... I>
-  void turn(Indices<I...>, int group, const Key* keys, int64_t stride, int at,
-            matmul::Requests& asked) const {
-    const int row = first_row(group), rows = first_row(group + 1) - row;
+  void turn(Indices<I...>, int row, int rows, const Key* keys, int64_t stride, int at) const {
+    matmul::NearRows next = ahead(at);
     const auto made = [&](auto of) {
       using Tile = decltype(of);
       Tile::run(typename Tile::All(),
@@ -121,7 +124,7 @@ class FewRows {
                  job_.width / Dot::kPerUnit},
                 {nullptr, 0},
                 {reinterpret_cast<int32_t*>(b_.scores(row) + at), b_.sizes.score_stride()},
-                matmul::AskInTurns{asked});
+                matmul::AskNear{next});
     };
     ((I + 1 == rows ? made(matmul::Turned<I + 1, Key, Dot>()) : void()), ...);
   }

@@ -17,6 +17,7 @@
 #include "pto/isa/cpu/matmul_near_bytes.hpp"
 #include "pto/isa/cpu/matmul_place.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
+#include "pto/isa/cpu/matmul_stretches.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
@@ -36,11 +37,18 @@ struct ApartPanels {
 template <class Dot, class T>
 class Apart {
  public:
-  explicit Apart(const pto_matmul_job& job) : job_(job), to_(job.c, job.rows, job.cols) {
-    if (job.b_pages && job.b_pages->runs.count > 0) pages_ = &job.b_pages->runs;
+  static constexpr int kPassing = kVectorBytes == 64 ? 32 : 16;  // units of far rows, at once
+  // Rows from those that pass to those asked for: about 16 KB; the first cache has room for both.
+  static int asked(int cols) {
+    constexpr int kLeast = kPassing * Dot::kPerUnit, kMost = 4 * kLeast;
+    const int64_t least = int64_t{kLeast} * cols * kBytes;
+    return smaller(int((16 << 10) / (least + 1)) * kLeast + kLeast, kMost);
   }
+  explicit Apart(const pto_matmul_job& job)
+      : job_(job), to_(job.c, job.rows, job.cols), stretches_(job) {}
 
-  // Writes the outputs, or nothing. Rows of b pass in any case if `is_apart`.
+  // Writes the outputs, or nothing. If `is_apart`, rows of b pass in any case, and ask for those
+  // that follow, into the first cache; the last ones for `soon`.
   bool run(bool is_apart = false) {
     if (job_.rows > kFewRows || job_.packed || job_.bias.data) return false;
     if (adds() && !is_in_place()) return false;
@@ -58,34 +66,14 @@ class Apart {
   static constexpr int kLongest = kApartUnits * kPerUnit;  // elements of a row or column of b
   static constexpr int kAhead = 16;  // rows or columns of b that are asked for early
   static constexpr bool kRepeats = kVectorBytes == 64 && kSame<T, float>;
-  static constexpr int kRepeated = 8;  // rows of b ahead that are asked for again
-  static constexpr int kPassing =
-      kVectorBytes == 64 ? 32 : 16;  // units of rows of b that pass at once where they are far
+  static constexpr int kRepeated = 8;              // rows of b ahead that are asked for again
   static constexpr int64_t kNearBytes = 32 << 10;  // the first cache has 8 ways of 4 KB, or more
   static constexpr int kWideRows = kVectorBytes == 64 ? 4 : 3;  // with four vectors of sums each
   static constexpr int kTileRows = kRows < 8 ? kRows : 8;       // of a
   static constexpr int kBoxRows = kVectorBytes == 64 ? 16 : 8;
 
   bool are_apart(int64_t stride, int length) {
-    if (length > kLongest) return false;
-    return pages_ ? are_paged(stride * kBytes) : stride >= 2 * int64_t{length};
-  }
-  // Finds how the rows, or columns, of b lie in its pages; false: not as whole ones.
-  bool are_paged(int64_t bytes) {
-    first_ = static_cast<const char*>(job_.b.data) - static_cast<char*>(job_.b_pages->copy);
-    if (bytes <= 0 || first_ < 0 || first_ >= bytes || pages_->bytes % bytes != 0) return false;
-    per_page_ = static_cast<int>(smaller(pages_->bytes / bytes, int64_t{1} << 30));
-    return true;
-  }
-  // A row, or column, of b, and how many lie behind each other from it on.
-  struct Stretch {
-    const char* at;
-    int count;
-  };
-  Stretch stretch(int64_t stride, int i) const {
-    if (!pages_) return {static_cast<const char*>(job_.b.data) + i * stride, 1 << 30};
-    const int place = i % per_page_;
-    return {pto_run_at(pages_, i / per_page_) + first_ + place * stride, per_page_ - place};
+    return length <= kLongest && stretches_.are_apart(stride * kBytes, int64_t{length} * kBytes);
   }
   bool reads_left() const {
     const int type = job_.a.type;
@@ -102,11 +90,8 @@ class Apart {
   Requests requests(int64_t stride, int length, int count, int64_t turns) const {
     const pto_runs b = {
         job_.b.data, stride * kBytes, int64_t{length} * kBytes, count, nullptr, 0, 0};
-    return {Lines(job_.is_asked || pages_ ? nullptr : &b, kAhead, turns),
+    return {Lines(job_.is_asked || stretches_.has_pages() ? nullptr : &b, kAhead, turns),
             Lines(job_.soon, 0, turns * parts_of(job_))};
-  }
-  void finish(const Requests& requests) const {
-    if (job_.soon) *job_.soon = requests.next.rest();
   }
 
   // Units of rows of a, `row` units apart.
@@ -145,16 +130,20 @@ class Apart {
 
   bool by_rows(bool is_apart) {
     if (!are_apart(job_.b.row_stride, job_.cols) && !is_apart) return false;
-    if (job_.cols % kLane != 0 || per_page_ % kPerUnit != 0) return false;
+    if (job_.cols % kLane != 0 || stretches_.per_page() % kPerUnit != 0) return false;
     const int units = quotient_up(job_.depth, kPerUnit);
     const int step = smaller(job_.is_asked && !kIsByte ? kApartUnits : kPassing, near_units());
     const int64_t tiles = int64_t{slivers()} * strips();
-    Requests asked = requests(job_.b.row_stride, job_.cols, job_.depth, units / kGroup * tiles);
+    Requests asked = {{nullptr, 0, 0}, {nullptr, 0, 0}};
+    if (!is_apart)
+      asked = requests(job_.b.row_stride, job_.cols, job_.depth, units / kGroup * tiles);
     for (int unit = 0; unit < units; unit += step) {
       const int some = smaller(step, units - unit);
+      NearRows near = is_apart ? ahead(unit * kPerUnit, step * kPerUnit) : NearRows{};
+      if (is_apart) near_ = &near;
       pass({left(unit * kPerUnit, some), unit * kPerUnit, some, 0}, asked);
     }
-    finish(asked);
+    if (job_.soon && !is_apart) *job_.soon = asked.next.rest();
     return true;
   }
   // Units of rows whose strips the first cache keeps beside each other, however far they lie apart.
@@ -162,6 +151,14 @@ class Apart {
     int64_t near = kNearBytes / (job_.b.row_stride * kBytes * kPerUnit);
     if (kIsByte && near > kApartNear / job_.cols) near = kApartNear / job_.cols;
     return near >= kApartUnits ? kApartUnits : near < kGroup ? kGroup : int(near) / kGroup * kGroup;
+  }
+  // Asks for what passes behind row k: rows of b, or what the caller reads next, or the same ones.
+  NearRows ahead(int k, int rows) const {
+    const int64_t row = job_.b.row_stride * kBytes;
+    const int then = k + asked(job_.cols), beyond = then - job_.depth;
+    if (beyond >= 0 && job_.soon && job_.soon->data)
+      return {pto_run_at(job_.soon, beyond), job_.soon->distance, job_.soon->bytes, rows};
+    return {stretches_.from(row, beyond < 0 ? then : k).at, row, job_.cols * kBytes, rows};
   }
   int slivers() const { return quotient_up(job_.rows, kTileRows); }
   // Vectors of columns of a tile of so many rows; the last columns pass one at a time.
@@ -182,17 +179,17 @@ class Apart {
     Near* to = reinterpret_cast<Near*>(panels().near);
     for (int k = part.k; k < part.k + part.units * kPerUnit; ++k, to += job_.cols)
       if (k < job_.depth)
-        widen_bytes(reinterpret_cast<const T*>(stretch(job_.b.row_stride * kBytes, k).at), to,
-                    job_.cols);
+        widen_bytes(reinterpret_cast<const T*>(stretches_.from(job_.b.row_stride * kBytes, k).at),
+                    to, job_.cols);
       else
         __builtin_memset(to, 0, size_t(job_.cols) * kNear);
   }
   // Rows of b as they are multiplied, from row k of a part on.
-  Stretch rows_of(const Part& part, int k) const {
+  Stretches::Stretch rows_of(const Part& part, int k) const {
     if constexpr (kIsByte)
       return {reinterpret_cast<const char*>(panels().near) + (k - part.k) * near_row(), 1 << 30};
     else
-      return stretch(near_row(), k);
+      return stretches_.from(near_row(), k);
   }
   int64_t near_row() const { return (kIsByte ? job_.cols : job_.b.row_stride) * kNear; }
   template <int Wide>
@@ -216,9 +213,10 @@ class Apart {
       typename M::Sum sum[Rows * Wide];
       begin<Wide>(typename M::All(), sum, part.k > 0 || adds() ? to : nullptr, to_row);
       typename M::Placed rows(part.left.at + row * part.left.row, part.left.row);
+      const bool asks = near_ && row == 0;
       const bool is_odd = kPerUnit > 1 && !kIsByte && part.k + part.units * kPerUnit > job_.depth;
       for (int k = part.k, left = part.units - is_odd; left > 0;) {
-        const Stretch here = rows_of(part, k);
+        const Stretches::Stretch here = rows_of(part, k);
         const char* b = here.at + part.col * kNear;
         int units = smaller(left, here.count / kPerUnit);
         k += units * kPerUnit, left -= units;
@@ -226,7 +224,10 @@ class Apart {
           asked.take_turn();
           PTO_UNROLL
           for (int u = 0; u < kGroup; ++u, b += kPerUnit * b_row, M::keep(b)) {
-            if (kRepeats && job_.is_asked) repeat<Wide>(b, b_row);
+            if (asks)
+              near_->template ask<Wide>();
+            else if (kRepeats && job_.is_asked)
+              repeat<Wide>(b, b_row);
             step<M>(typename M::Down(), typename M::Across(), sum, rows, b, b_row);
           }
         }
@@ -235,7 +236,7 @@ class Apart {
       }
       if constexpr (kPerUnit > 1 && !kIsByte) {
         if (is_odd) {
-          const char* const b = stretch(b_row, job_.depth - 1).at + part.col * kBytes;
+          const char* const b = stretches_.from(b_row, job_.depth - 1).at + part.col * kBytes;
           constexpr size_t kRow = size_t(Wide) * kLane * kBytes;
           char* const last = reinterpret_cast<char*>(panels().few);  // and a row of zeros
           __builtin_memcpy(last, b, kRow);
@@ -330,7 +331,7 @@ class Apart {
       pack_boxes(panels().boxes, a.at + row * a.row, a.row, rows, units);
       multiply(typename IndicesTo<kBoxRows / kBox>::type(), groups, row, rows, units, asked);
     }
-    finish(asked);
+    if (job_.soon) *job_.soon = asked.next.rest();
     return true;
   }
 
@@ -352,7 +353,7 @@ class Apart {
     }
     for (int col = 0; col < job_.cols; col += kLane) {
       const int first = smaller(col, job_.cols - kLane);  // the last ones may be computed twice
-      const Stretch here = stretch(b_col, first);
+      const Stretches::Stretch here = stretches_.from(b_col, first);
       const bool is_even = !kIsByte && here.count >= kLane;
       Tile::run(is_even ? here.at : copied(first, kLane), is_even ? b_col : few_col, panels().boxes,
                 rows, units, to_.vector(row, first), to_row, asked);
@@ -362,7 +363,7 @@ class Apart {
   const char* copied(int first, int count) const {
     Near* const few = reinterpret_cast<Near*>(panels().few);
     for (int i = 0; i < count; ++i) {
-      const char* const from = stretch(job_.b.col_stride * kBytes, first + i).at;
+      const char* const from = stretches_.from(job_.b.col_stride * kBytes, first + i).at;
       Near* const to = few + int64_t{i} * job_.depth;
       if constexpr (kIsByte)
         widen_bytes(reinterpret_cast<const T*>(from), to, job_.depth);
@@ -380,9 +381,8 @@ class Apart {
 
   const pto_matmul_job& job_;
   const Place to_;
-  const pto_runs* pages_ = nullptr;  // of b
-  int64_t first_ = 0;                // bytes of a page in front of b
-  int per_page_ = 1 << 30;           // rows, or columns, of b
+  Stretches stretches_;
+  NearRows* near_ = nullptr;  // those behind the rows that pass
 };
 
 // Multiplies where a is of floats and the sizes are for it; false: nothing was written.

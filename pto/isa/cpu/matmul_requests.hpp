@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matmul requests: products ask for runs of memory that they read later, line by line, in turns
-// between other work, and into the second cache: the first one has room for fewer requests at a
-// time.
+// Matmul requests: products ask for memory that they read later, line by line, in turns between
+// other work: for runs that come later into the second cache, since the first one has room for
+// fewer requests at a time, and for rows that pass next into the first one.
 //
 //     Lines lines(&runs, 0, 128);   // in 128 turns
 //     lines.take_turn();
+//
+//     NearRows rows(at, 2048, 512, 32);   // 32 rows of 512 bytes, 2048 apart
+//     rows.ask<4>();                      // four lines
 //
 // Thread safety: an object belongs to one thread.
 #pragma once
@@ -96,6 +99,46 @@ class Lines {
   int64_t at_run_ = 0, lines_ = 0, left_ = 0;  // lines_ of the run
   int64_t turn_ = 0;                           // lines, or runs if these are short
   bool are_short_ = false;
+};
+
+// Asks for rows that pass soon, into the first cache and in the order of memory, in which CPUs read
+// ahead by themselves. A CPU that waits for many lines forgets requests for others: so each is
+// repeated, when half of as many rows have passed. Behind its rows it goes on.
+class NearRows {
+ public:
+  NearRows() = default;  // none
+  NearRows(const void* at, int64_t row, int64_t bytes, int count)
+      : at_(static_cast<const char*>(at)), again_(-row * (count / 2)) {
+    if (row == bytes) row = bytes *= count;
+    lines_ = left_ = bytes > kLineBytes ? bytes / kLineBytes : 1;
+    jump_ = row - lines_ * kLineBytes;
+  }
+  template <int Count>
+  PTO_INLINE void ask() {
+    if (left_ < Count) return ask_apart(Count);
+    for (int i = 0; i < Count; ++i) ask_line(at_ + i * kLineBytes);
+    pass(Count);
+  }
+
+ private:
+  PTO_INLINE void ask_line(const char* line) const {
+    __builtin_prefetch(line);
+    __builtin_prefetch(line + again_);
+  }
+  PTO_INLINE void pass(int lines) {
+    at_ += lines * kLineBytes, left_ -= lines;
+    if (left_ == 0) at_ += jump_, left_ = lines_;
+  }
+  __attribute__((noinline)) void ask_apart(int lines) {
+    for (; lines > 0; --lines) {
+      ask_line(at_);
+      pass(1);
+    }
+  }
+
+  const char* at_ = nullptr;
+  int64_t again_ = 0, jump_ = 0;  // bytes
+  int64_t lines_ = 1, left_ = 1;  // of a row, and those that it still has
 };
 
 // Counts the products that share what comes next, from this one on.

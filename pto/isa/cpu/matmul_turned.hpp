@@ -32,15 +32,12 @@ struct AskAhead {
   }
   PTO_INLINE void part() const {}
 };
-// Takes turns of requests, one for each four words of the columns of a vector. Some requests are
-// lost where memory is slow: those for units of a word are repeated.
-struct AskInTurns {
-  Requests& requests;
+// Asks for the rows of columns that pass soon: as many lines as these columns have.
+struct AskNear {
+  NearRows& rows;
   template <int UnitBytes>
-  PTO_INLINE void line(const char* b, int64_t b_col, int depth, int left, int cols) const {
-    if constexpr (UnitBytes == 4) ask_ahead<UnitBytes, 256, 1>(b, b_col, depth, left, cols);
-  }
-  PTO_INLINE void part() const { requests.take_turn(); }
+  PTO_INLINE void line(const char*, int64_t, int, int, int) const {}
+  PTO_INLINE void part() const { rows.ask<moves::kLaneCount<4> * kLane / kLineUnits>(); }
 };
 
 // Makes `Rows` outputs of two vectors of columns from columns of T, float or bf16. Units of Dot are
@@ -55,6 +52,7 @@ struct Turned {
   static constexpr int kLineLength = kLineBytes / kBytes;  // units
   // Apart at most where both groups pass at once: the first cache keeps a line of each column.
   static constexpr int64_t kNearColumns = kVectorBytes == 64 ? 1 << 10 : 0;
+  static constexpr int kSharingRows = 10;  // whose sums leave registers for both groups' units
   using Sum = typename Dot::Sum;
   using All = typename IndicesTo<Rows * kWide>::type;
   using Down = typename IndicesTo<Rows>::type;
@@ -82,6 +80,39 @@ struct Turned {
     ((sum[R * kWide + G] =
           Dot::add(sum[R * kWide + G], lanes::splat<Units>(uint32_t(a[R * a_row])), b)),
      ...);
+  }
+  // Adds those of one row to the sums of both groups: the unit of a is loaded once.
+  template <int R>
+  static PTO_INLINE void row(Sum* sum, const int32_t* a, int64_t a_row, const Units (&b)[kWide]) {
+    Units left = lanes::splat<Units>(uint32_t(a[R * a_row]));
+#if defined(PTO_TARGET_AVX512)
+    asm("" : "+v"(left));  // one broadcast, not one in each instruction
+#endif
+    sum[R * kWide] = Dot::add(sum[R * kWide], left, b[0]);
+    sum[R * kWide + 1] = Dot::add(sum[R * kWide + 1], left, b[1]);
+  }
+  template <int... R>
+  static PTO_INLINE void rows(Indices<R...>, Sum* sum, const int32_t* a, int64_t a_row, Units b,
+                              Units beside) {
+    (row<R>(sum, a, a_row, {b, beside}), ...);
+  }
+  template <class Ask>
+  static PTO_INLINE void parts(Sum* sum, const Factors& f, const Ask& ask) {
+    Units words[kWords], beside[kWords];
+    ask.part();
+    moves::load_transposed<4, kLane>(words, f.b, f.b_col);
+    ask.part();
+    moves::load_transposed<4, kLane>(beside, f.b + kLane * f.b_col, f.b_col);
+    PTO_UNROLL
+    for (int u = 0; u < kWords; ++u) {
+      if constexpr (kPerWord == 1) {
+        rows(Down(), sum, f.a + u, f.a_row, words[u], beside[u]);
+      } else {
+        rows(Down(), sum, f.a + 2 * u, f.a_row, words[u] << 16, beside[u] << 16);
+        rows(Down(), sum, f.a + 2 * u + 1, f.a_row, words[u] & 0xffff0000u,
+             beside[u] & 0xffff0000u);
+      }
+    }
   }
   template <int G>
   static PTO_INLINE void part(Sum* sum, const Factors& f) {
@@ -114,10 +145,14 @@ struct Turned {
     ask.template line<kBytes>(f.b, f.b_col, depth, f.depth, kCols);
     ask.template line<kBytes>(f.b + kLane * f.b_col, f.b_col, depth, f.depth, kCols);
     for (int done = 0; done < kLineLength; done += kBlock, f.a += kBlock, f.b += kBlock * kBytes) {
-      ask.part();
-      part<0>(sum, f);
-      ask.part();
-      part<1>(sum, f);
+      if constexpr (Rows <= kSharingRows) {
+        parts(sum, f, ask);
+      } else {
+        ask.part();
+        part<0>(sum, f);
+        ask.part();
+        part<1>(sum, f);
+      }
     }
   }
   static PTO_INLINE uint32_t word(const char* unit) {
