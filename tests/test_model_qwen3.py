@@ -119,8 +119,9 @@ def test_blocks_of_queries_run_side_by_side_and_caches_stay_where_they_are():
         )
         return result, log_sums
 
-    found = layer.explain(*formulas.qwen3_arguments([90], 70, 4, 2, 64, 16))
-    assert found.steps_of("loop")[0].order == "side by side"
+    for lengths, queries in (([90], 70), ([90, 33], 1)):
+        found = layer.explain(*formulas.qwen3_arguments(lengths, queries, 4, 2, 64, 16))
+        assert found.steps_of("loop")[0].order == "side by side"
     assert [name for _, name in found.memory.in_place] == ["keys", "values"]
 
 

@@ -92,7 +92,20 @@ add = _arithmetic("add", "__add__", "__radd__")
 sub = _arithmetic("sub", "__sub__")
 mul = _arithmetic("mul", "__mul__", "__rmul__")
 fmod = _arithmetic("fmod")
-remainder = _arithmetic("remainder", "__mod__")
+
+
+def _is_one(x: object) -> bool:
+    value = unwrapped(x)
+    return type(value) is int and value == 1
+
+
+@method("remainder", "__mod__")
+def remainder(a: Operand, b: Operand) -> Tensor:
+    """remainder of a and b, element by element."""
+    x, y = (numeric(t, "remainder") for t in joined("remainder", a, b))
+    if _is_one(b) and x.ndim == 0 and not x.dtype.is_float:  # the compiler knows more of a 0
+        return Tensor(x.trace, x.trace.here().constant(0, x.dtype.name), weak=x.weak)
+    return binary("remainder", x, y)
 
 
 @method("div", "__truediv__")
@@ -114,6 +127,8 @@ def floor_divide(a: Operand, b: Operand) -> Tensor:
     Formula: floor(a / b)
     """
     given = [numeric(t, "floor_divide") for t in joined("floor_divide", a, b)]
+    if _is_one(b) and not given[0].dtype.is_float:
+        return given[0]
     x, y = map(wide, given)
     rest = binary("fmod", x, y)
     quotient = binary("div", x - rest, y)
