@@ -81,12 +81,20 @@ bool is_permutation(Ref ref) {
          std::all_of(shape.begin(), shape.end() - 1, [](const Dim& dim) { return dim == Dim(1); });
 }
 
-// Returns the table of which a number is the element at the index of the loop.
+// Says whether a value is the same in all iterations: it comes from outside of the loop.
+bool is_common(Ref ref, const Scope& loop) {
+  for (const Scope* at = loop.outer; at != nullptr; at = at->outer)
+    if (at == ref.scope) return true;
+  return false;
+}
+
+// Returns the table, of all iterations, of which a number is the element at the index of the loop.
 std::optional<Ref> table_of(Ref number, const Scope& loop) {
   const Ref part = elements(number);
   if (part.node().op != Opcode::view || part.node().type.shape != Dims{Dim(1)}) return std::nullopt;
-  const Ref index = {&loop, loop.graph->inputs()[0]};
-  return origin(part.operand(1)) == index ? std::optional(origin(part.operand(0))) : std::nullopt;
+  const Ref index = {&loop, loop.graph->inputs()[0]}, table = origin(part.operand(0));
+  const bool is_element = origin(part.operand(1)) == index && is_common(table, loop);
+  return is_element ? std::optional(table) : std::nullopt;
 }
 
 // Returns the number that a size was taken from.
@@ -127,7 +135,7 @@ bool writes_own_segment(const Scope& scope, Value node, const Scope& loop) {
   const Ref places = elements(ref.operand(1));
   const Node& view = places.node();
   return view.op == Opcode::view && view.type.shape.size() == 1 &&
-         is_permutation(places.operand(0)) &&
+         is_permutation(places.operand(0)) && is_common(origin(places.operand(0)), loop) &&
          is_segment(places.operand(1), view.type.shape[0], loop);
 }
 

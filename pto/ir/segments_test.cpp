@@ -105,6 +105,38 @@ TEST(Segments, MayMeetWhereTheyAreThoseOfAnotherIndex) {
   EXPECT_FALSE(may_run_side_by_side(kCounts, kOrder, another, kScatter));
 }
 
+TEST(Segments, MayMeetWhereEachIterationCountsAndSortsAnew) {
+  const std::string counted =
+      "    %0 = sub(%order, %order) : i64[s0]\n"
+      "    %1 = constant {value=1} : bool[]\n"
+      "    %2 = broadcast(%1) : bool[s1]\n"
+      "    %3 = cast(%2) : i64[s1]\n"
+      "    %4 = cumsum(%3) {axes=[0]} : i64[s1]\n"
+      "    %5 = view(%3, %i) : i64[1]\n"
+      "    %6 = reshape(%5) : i64[]\n"
+      "    %7 = view(%4, %i) : i64[1]\n"
+      "    %8 = reshape(%7) : i64[]\n"
+      "    %9 = sub(%8, %6) : i64[]\n"
+      "    %10 = size(%6) {size=s2} : i64[]\n"
+      "    %11 = constant {value=1} : f32[]\n"
+      "    %12 = broadcast(%11) : f32[s2, 8]\n"
+      "    %13 = constant {value=0} : i64[]\n"
+      "    %14 = update(%out, %12, %9, %13) : f32[s0, 8]\n"
+      "    return %14\n";
+  EXPECT_FALSE(may_run_side_by_side(kCounts, kOrder, counted, ""));
+  const std::string sorted =
+      "    %6 = add(%order, %order) : i64[s0]\n"
+      "    %7 = sort(%6) : i64[s0]\n"
+      "    %8 = result(%7) {index=1} : i64[s0]\n"
+      "    %9 = view(%8, %4) : i64[s2]\n"
+      "    %10 = reshape(%9) : i64[s2, 1]\n"
+      "    %11 = constant {value=1} : f32[]\n"
+      "    %12 = broadcast(%11) : f32[s2, 8]\n"
+      "    %13 = scatter(%out, %10, %12) {axes=[0]} : f32[s0, 8]\n"
+      "    return %13\n";
+  EXPECT_FALSE(may_run_side_by_side(kCounts, kOrder, kFirst, sorted));
+}
+
 TEST(Segments, MayMeetWhereTheyAreLongerOrBeginElsewhere) {
   const std::string longer = with(kFirst, "size(%1)", "size(%3)");
   EXPECT_FALSE(may_run_side_by_side(kCounts, kOrder, longer, kScatter));
