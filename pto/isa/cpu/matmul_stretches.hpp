@@ -3,8 +3,9 @@
 // behind each other in each.
 //
 //     Stretches b(job);
-//     if (!b.are_apart(2048, 512)) return false;       // rows of 512 bytes, 2048 apart
-//     const Stretches::Stretch here = b.from(2048, 5);   // the sixth row
+//     if (b.are_apart(2048, 512)) {                        // rows of 512 bytes, 2048 apart
+//       const Stretches::Stretch here = b.from(2048, 5);   // the sixth row
+//     }
 //
 // Thread safety: an object belongs to one thread.
 #pragma once
