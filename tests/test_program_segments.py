@@ -57,10 +57,28 @@ def test_segments_of_groups_run_side_by_side(rows, groups, two_threads):
     order = np.argsort(group, kind="stable")
     for function, want in ((by_groups, products), (in_order_of_groups, products[order])):
         out = np.zeros((rows, 8), F32)
-        [loop] = function.explain(x, group, weights, out).steps_of("loop")
-        assert loop.order == "side by side", loop.why
+        found = function.explain(x, group, weights, out)
+        [loop] = found.steps_of("loop")
+        assert loop.order == "side by side" and "kMayIdle" in found.cpp, loop.why
         function(x, group, weights, out)
         np.testing.assert_array_equal(out, want)
+
+
+@pto.jit
+def row_sums(x, lengths, out):
+    for i in pto.loop(x.shape[0]):
+        n = lengths[i]
+        if n > 0:
+            out[i] = pto.sum(x[i, :n])
+
+
+def test_rows_behind_a_condition_run_side_by_side_however_few(two_threads):
+    x, out = np.ones((3, 7), F32), np.zeros(3, F32)
+    found = row_sums.explain(x, np.array([7, 0, 2]), out)
+    [loop] = found.steps_of("loop")
+    assert loop.order == "side by side" and "kMayIdle" not in found.cpp
+    row_sums(x, np.array([7, 0, 2]), out)
+    np.testing.assert_array_equal(out, [7, 0, 2])
 
 
 def test_places_that_an_argument_names_may_meet():

@@ -5,7 +5,6 @@
 #include "pto/codegen/graph_printer.hpp"
 #include "pto/codegen/task_limits.hpp"
 #include "pto/ir/infer.hpp"
-#include "pto/ir/made.hpp"
 #include "pto/ir/parallel_loop.hpp"
 
 namespace pto {
@@ -159,22 +158,6 @@ std::string GraphPrinter::print_step(Value v, const std::string& stop) {
   return steps_[v] = step;
 }
 
-namespace {
-
-// True where all that an iteration does stands behind a condition.
-bool has_idle_iterations(const Graph& body) {
-  bool has_branch = false;
-  for (const Node& node : body.nodes()) {
-    if (!makes_tensors(node.op)) continue;
-    if (node.op != Opcode::branch || node.body(1).nodes().size() > node.body(1).inputs().size())
-      return false;
-    has_branch = true;
-  }
-  return has_branch;
-}
-
-}  // namespace
-
 void GraphPrinter::print_loop(Value v) {
   const Node& node = graph_[v];
   const Results results = results_of(v);
@@ -218,7 +201,7 @@ void GraphPrinter::print_loop(Value v) {
     w_.line("return 0;");
     w_.close("};");
     const std::string times = takes_any_step ? "" : "double(" + count + ") * ";
-    const bool may_idle = !limits.any() && has_idle_iterations(node.body());
+    const bool may_idle = !limits.any() && !takes_any_step && writes_segments(graph_, v);
     must("for_each(frame, " + count + ", work(" + times + "(" + cost_of(node.body()) + ")), " +
          name + (may_idle ? ", {}, kMayIdle" : limits.text()) + ")");
     return;

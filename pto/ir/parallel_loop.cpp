@@ -351,10 +351,7 @@ bool iterations_write_apart(const Scope& loop, const LoopRange& range, LoopObsta
   return true;
 }
 
-}  // namespace
-
-bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
-  const Node& loop = graph[v];
+LoopRange range_of(const Graph& graph, const Node& loop) {
   const auto number = [&](int i) {
     const Node& node = graph[loop.operands[size_t(i)]];
     const auto* constant = std::get_if<int64_t>(&node.attributes.value);
@@ -363,11 +360,24 @@ bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
   const Node& end = graph[loop.operands[1]];
   LoopRange range = {number(2), number(0) >= 0, std::nullopt};
   if (end.op == Opcode::extent) range.end = end.attributes.size;
+  return range;
+}
+
+}  // namespace
+
+bool writes_apart(const Graph& graph, Value v, LoopObstacle* obstacle) {
+  const Node& loop = graph[v];
+  const LoopRange range = range_of(graph, loop);
   if (range.step < 1 && obstacle != nullptr)
     *obstacle = {"its step is not a positive constant",
                  loop.locations.empty() ? Location{} : loop.locations[0]};
   const Scope outer = {&graph};
   return range.step >= 1 && iterations_write_apart({&loop.body(), &outer, v}, range, obstacle);
+}
+
+bool writes_segments(const Graph& graph, Value v) {
+  const Node& loop = graph[v];  // whose body alone does not show what is counted
+  return writes_apart(graph, v) && !body_writes_apart(loop.body(), range_of(graph, loop), nullptr);
 }
 
 bool body_writes_apart(const Graph& body, const LoopRange& range, LoopObstacle* obstacle) {

@@ -9,7 +9,8 @@
 // different iterations write differ in their offset along one axis by at least their size; or where
 // offsets along two axes are the quotient and the remainder of the index by a size, times at least
 // the size of the part, and that size is not 0 where the loop has iterations. The body may read
-// such a tensor at the offset along that axis at which it writes: out[i] = f(out[i]).
+// such a tensor at the offset along that axis at which it writes: out[i] = f(out[i]). Segments by a
+// table of counts are apart, too.
 //
 // Thread safety: pure function.
 #pragma once
@@ -31,6 +32,9 @@ struct LoopObstacle {
 
 // `obstacle`, when given, is set where the result is false.
 bool writes_apart(const Graph& graph, Value loop, LoopObstacle* obstacle = nullptr);
+
+// Says whether it is true because of segments (segments.hpp), of which some may be empty.
+bool writes_segments(const Graph& graph, Value loop);
 
 // The indices of a loop.
 struct LoopRange {

@@ -31,7 +31,10 @@ bool may_run_side_by_side(const std::string& body, const std::string& step = "1"
       "  %4 = result(%3) {index=0} : f32[s0, 8]\n"
       "  return %4\n}\n");
   for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
-    if (graph[v].op == Opcode::loop) return writes_apart(graph, v, obstacle);
+    if (graph[v].op == Opcode::loop) {
+      EXPECT_FALSE(writes_segments(graph, v));
+      return writes_apart(graph, v, obstacle);
+    }
   return false;
 }
 

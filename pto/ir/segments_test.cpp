@@ -58,8 +58,12 @@ bool may_run_side_by_side(const std::string& counts, const std::string& order,
       "  } : f32[s0, 8]\n"
       "  %15 = result(%14) {index=0} : f32[s0, 8]\n"
       "  return %15\n}\n");
-  for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
-    if (graph[v].op == Opcode::loop) return writes_apart(graph, v, obstacle);
+  for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v) {
+    if (graph[v].op != Opcode::loop) continue;
+    const bool are_apart = writes_apart(graph, v, obstacle);
+    EXPECT_EQ(writes_segments(graph, v), are_apart);
+    return are_apart;
+  }
   return false;
 }
 
