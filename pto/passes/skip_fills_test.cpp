@@ -5,6 +5,7 @@
 
 #include "pto/ir/interpret.hpp"
 #include "pto/ir/parse.hpp"
+#include "pto/ir/print.hpp"
 #include "pto/ir/random_graph.hpp"
 
 namespace pto::skip_fills_test {
@@ -37,6 +38,7 @@ bool skips(const std::string& body, const std::string& stop = "3", const std::st
       "  %6 = result(%5) {index=0} : f32[3, 4]\n"
       "  return %6\n}\n");
   const Graph after = skip_fills(before);
+  EXPECT_EQ(parse(print(after)), after);
   const std::vector<Array> inputs = random_inputs(before, 1);
   EXPECT_TRUE(same_bits(interpret(before, inputs)[0], interpret(after, inputs)[0])) << body;
   for (const Node& node : after.nodes())
@@ -64,6 +66,27 @@ TEST(SkipFills, OfWhichALoopInALoopWritesEachRow) {
       "    %7 = update(%out, %6, %i, %0) : f32[3, 4]\n"
       "    return %7\n";
   EXPECT_TRUE(skips(inner));
+}
+
+TEST(SkipFills, LeavesEmptyTensorsOfOthersApart) {
+  const Graph graph = skip_fills(parse(
+      "graph g(%x: f32[3, 4]) -> (f32[3, 4], f32[3, 4]) {\n"
+      "  %0 = constant {value=0} : i64[]\n"
+      "  %1 = constant {value=3} : i64[]\n"
+      "  %2 = constant {value=1} : i64[]\n"
+      "  %3 = constant {value=1} : f32[]\n"
+      "  %4 = broadcast(%3) : f32[3, 4]\n"
+      "  %5 = loop(%0, %1, %2, %4, %x) graph loop(%i: i64[], %out: f32[3, 4], %x: f32[3, 4]) -> "
+      "(f32[3, 4]) {\n" +
+      kRow + kWrite +
+      "  } : f32[3, 4]\n"
+      "  %6 = result(%5) {index=0} : f32[3, 4]\n"
+      "  %7 = empty {index=6} : f32[3, 4]\n"
+      "  %8 = update(%7, %x, %0, %0) : f32[3, 4]\n"
+      "  return %6, %8\n}\n"));
+  int count = 0;
+  for (const Node& node : graph.nodes()) count += node.op == Opcode::empty;
+  EXPECT_EQ(count, 2);
 }
 
 TEST(SkipFills, NotWhereRowsStay) {
