@@ -42,13 +42,13 @@ Graph skip_fills(const Graph& graph) {
   return rebuild(graph, graph.outputs(), [](GraphBuilder& b, const Node& old, Value) {
     Node node = with_bodies(old, skip_fills);
     if (node.op != Opcode::loop) return b.copy(node, node.operands);
-    // Its number tells an empty tensor from others: below 0 from those that other passes make.
     const std::optional<Dim> size =
         counts_by_one(b.graph(), node) ? stop_of(b.graph(), node) : std::nullopt;
     for (size_t k = 0; size && k < node.body().outputs().size(); ++k) {
       Value& operand = node.operands[first_carried(node) + k];
-      if (constant_of(b, operand) && writes_all(node.body(), k, *size))
-        operand = b.empty(b.type(operand), -1 - static_cast<int64_t>(b.count()));
+      if (!constant_of(b, operand) || !writes_all(node.body(), k, *size)) continue;
+      // Its number tells an empty tensor from others: below 0 from those that other passes make.
+      operand = b.empty(b.type(operand), -1 - static_cast<int64_t>(b.count()));
     }
     return b.copy(node, node.operands);
   });
