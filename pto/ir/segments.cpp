@@ -45,17 +45,13 @@ Ref elements(Ref ref) {
   return ref;
 }
 
-// Says whether no element is negative.
+// Says whether all elements count conditions: none is negative, and no sum of them wraps.
 bool is_natural(Ref ref) {
   ref = origin(ref);
   const Node& node = ref.node();
   switch (node.op) {
-    case Opcode::constant: {
-      const auto* number = std::get_if<int64_t>(&node.attributes.value);
-      return number != nullptr && *number >= 0;
-    }
     case Opcode::cast:
-      return ref.operand(0).node().type.dtype == DType::Bool && is_integer(node.type.dtype);
+      return ref.operand(0).node().type.dtype == DType::Bool;
     case Opcode::reshape:
     case Opcode::broadcast:
     case Opcode::sum:

@@ -92,6 +92,11 @@ TEST(Segments, MayMeetWhereACountMayBeNegative) {
   EXPECT_FALSE(may_run_side_by_side(counts, kOrder, kFirst, kUpdate));
 }
 
+TEST(Segments, MayMeetWhereSumsOfCountsMayWrap) {
+  const std::string constants = with(kCounts, "cast(%6)", "broadcast(%1)");
+  EXPECT_FALSE(may_run_side_by_side(constants, kOrder, kFirst, kScatter));
+}
+
 TEST(Segments, MayMeetWhereTheOrderRepeatsPlaces) {
   const std::string sorted = with(kOrder, "index=1", "index=0");
   EXPECT_FALSE(may_run_side_by_side(kCounts, sorted, kFirst, kScatter));

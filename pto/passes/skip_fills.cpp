@@ -26,14 +26,14 @@ bool writes_all(const Graph& body, size_t k, const Dim& size) {
   if (update.op != Opcode::update || update.operands[0] != first || uses_of(body, first) != 1)
     return false;
   const Dims &whole = update.type.shape, &part = body[update.operands[1]].type.shape;
-  bool has_places = false;
+  int places = 0;  // axes of them: with two, the diagonal alone is written
   for (size_t axis = 0; axis < whole.size(); ++axis) {
     const Value offset = update.operands[2 + axis];
     const bool is_place = offset == body.inputs()[0] && whole[axis] == size && part[axis] == Dim(1);
     if (!is_place && !(is_whole_number(body[offset], 0) && part[axis] == whole[axis])) return false;
-    has_places = has_places || is_place;
+    places += is_place;
   }
-  return has_places;
+  return places == 1;
 }
 
 }  // namespace

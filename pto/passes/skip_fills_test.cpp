@@ -95,6 +95,26 @@ TEST(SkipFills, NotWhereRowsStay) {
   EXPECT_FALSE(skips(kRow + kWrite, "3", "1", "1"));
 }
 
+TEST(SkipFills, NotWhereADiagonalIsWritten) {
+  const Graph graph = skip_fills(parse(
+      "graph g(%x: f32[s0]) -> (f32[s0, s0]) {\n"
+      "  %0 = constant {value=0} : i64[]\n"
+      "  %1 = extent {size=s0} : i64[]\n"
+      "  %2 = constant {value=1} : i64[]\n"
+      "  %3 = constant {value=1} : f32[]\n"
+      "  %4 = broadcast(%3) : f32[s0, s0]\n"
+      "  %5 = loop(%0, %1, %2, %4, %x) graph loop(%i: i64[], %out: f32[s0, s0], %x: f32[s0]) -> "
+      "(f32[s0, s0]) {\n"
+      "    %0 = view(%x, %i) : f32[1]\n"
+      "    %1 = reshape(%0) : f32[1, 1]\n"
+      "    %2 = update(%out, %1, %i, %i) : f32[s0, s0]\n"
+      "    return %2\n"
+      "  } : f32[s0, s0]\n"
+      "  %6 = result(%5) {index=0} : f32[s0, s0]\n"
+      "  return %6\n}\n"));
+  for (const Node& node : graph.nodes()) EXPECT_NE(node.op, Opcode::empty);
+}
+
 TEST(SkipFills, NotWhereAPartOfARowStays) {
   EXPECT_FALSE(
       skips("    %0 = constant {value=0} : i64[]\n"
