@@ -17,13 +17,16 @@ namespace matmul {
 
 constexpr int kCodedCols = 32;   // of a panel of words
 constexpr int kCodedWords = 64;  // of a column that are staged at once
-constexpr int kCodedAhead = 16;  // rows of packed words, from those read to those asked for
 
+// kAhead: rows of packed words, from those read to those asked for. A CPU that waits for many of
+// them forgets requests for others: so where reading takes longer than adding up, each is repeated.
 struct ByteCode {
-  static constexpr int kBits = 8, kPerWord = 4;
+  static constexpr int kBits = 8, kPerWord = 4, kAhead = 48;
+  static constexpr bool kAsksAgain = true;
 };
 struct NibbleCode {  // with a factor for each group, and perhaps a zero
-  static constexpr int kBits = 4, kPerWord = 8;
+  static constexpr int kBits = 4, kPerWord = 8, kAhead = 32;
+  static constexpr bool kAsksAgain = false;
 };
 
 // Returns the job with its packed words, if any, as b: row_stride is 0.
@@ -43,27 +46,28 @@ PTO_INLINE Vec<float, kLane> nibble_of(Units words, int place) {
   asm("vpermps %2, %1, %0" : "=v"(all) : "v"(words >> (4 * place)), "v"(table));
   return all;
 }
-// Makes 256 + the byte with its top bit turned, as the bits of a float.
+// Makes the byte, with its top bit turned, the last digits of a float, and takes from that what it
+// has too much. The upper two bytes of a word are shifted once for both.
 PTO_INLINE Vec<float, kLane> byte_of(Units words, int place) {
-  constexpr int kAt = 15;
-  const int left = kAt - 8 * place;
-  Units bits = left >= 0 ? words << left : words >> -left;
-  const Units mask = lanes::splat<Units>(0xffu << kAt);
-  const Units number = lanes::splat<Units>(0x43800000u ^ 0x80u << kAt);
+  if (place >= 2) words >>= 16;
+  const int at = place % 2 * 8, units_at = 127 + 23;  // the exponent whose last digit counts 1
+  const uint32_t exponent = uint32_t(units_at - at) << 23;
+  const Units mask = lanes::splat<Units>(0xffu << at);
+  const Units number = lanes::splat<Units>(exponent ^ 0x80u << at);
   asm("vpternlogd $0x6a, %2, %1, %0"
-      : "+v"(bits)
-      : "v"(mask), "v"(number));  // bits & mask ^ number
-  return bit_cast<Vec<float, kLane>>(bits) - lanes::splat<Vec<float, kLane>>(384.0f);
+      : "+v"(words)
+      : "v"(mask), "v"(number));  // words & mask ^ number
+  const float excess = float(1 << (23 - at)) + 128;
+  return bit_cast<Vec<float, kLane>>(words) - lanes::splat<Vec<float, kLane>>(excess);
 }
 #endif
 
-// Returns the element at a place of each word, for products of so many rows: one waits for what
-// shifts and converts, more for what multiplies and adds.
-template <class Code, int Rows>
+// Returns the element at a place of each word.
+template <class Code>
 PTO_INLINE Vec<float, kLane> element_of(Units words, int place) {
 #if defined(PTO_TARGET_AVX512)
   if constexpr (kSame<Code, NibbleCode>) return nibble_of(words, place);
-  if constexpr (Rows == 1) return byte_of(words, place);
+  if constexpr (kSame<Code, ByteCode>) return byte_of(words, place);
 #endif
   using Signed = Vec<int32_t, kLane>;
   const Signed high = bit_cast<Signed>(words << (32 - Code::kBits * (place + 1)));
@@ -127,6 +131,11 @@ class Coded {
     transpose(v);
   }
 
+  // Asks for the factors and zeros of some columns.
+  PTO_INLINE void ask(int line, int count, int k) const {
+    ask(factor_, line, count, k);
+    if (zero_.data) ask(zero_, line, count, k);
+  }
   Floats factor(int line, int count, int k) const { return row_of(factor_, line, count, k); }
   Floats zero(int line, int count, int k) const { return row_of(zero_, line, count, k); }
 
@@ -142,6 +151,13 @@ class Coded {
     return v;
   }
 
+  PTO_INLINE void ask(const pto_matmul_matrix& m, int line, int count, int k) const {
+    const int64_t bytes = m.type == PTO_MATMUL_F32 ? sizeof(float) : sizeof(half);
+    const auto* const at =
+        static_cast<const char*>(m.data) + ((k >> group_shift_) * m.row_stride + line) * bytes;
+    for (int64_t i = 0; i < count * bytes; i += kLineBytes) __builtin_prefetch(at + i);
+    __builtin_prefetch(at + count * bytes - 1);
+  }
   Floats row_of(const pto_matmul_matrix& m, int line, int count, int k) const {
     const int64_t at = (k >> group_shift_) * m.row_stride + line;
     switch (m.type) {

@@ -20,7 +20,7 @@ constexpr int kCodedUnits = 128;                // of a block of the depth
 constexpr int kCodedGroups = kCodedUnits / 16;  // of a block, at most: one has 32 elements
 
 // Returns the bf16 of two elements of each word: the first one in the low half.
-template <class Code, int Rows>
+template <class Code>
 PTO_INLINE Units pair_of(Units words, int place) {
 #if defined(PTO_TARGET_AVX512)
   if constexpr (kSame<Code, NibbleCode>) {
@@ -37,8 +37,8 @@ PTO_INLINE Units pair_of(Units words, int place) {
   }
 #endif
   constexpr bool kBeside = kSame<Code, ByteCode>;
-  const auto low = element_of<Code, Rows>(words, kBeside ? 2 * place : place);
-  const auto high = element_of<Code, Rows>(words, kBeside ? 2 * place + 1 : place + 4);
+  const auto low = element_of<Code>(words, kBeside ? 2 * place : place);
+  const auto high = element_of<Code>(words, kBeside ? 2 * place + 1 : place + 4);
   return bit_cast<Units>(low) >> 16 | bit_cast<Units>(high);
 }
 
@@ -59,10 +59,11 @@ struct CodedOperands {
 };
 
 // Vectors of a tile: few rows take more, which keep the units busy, from some streams of words.
-template <int Rows>
-constexpr int kCodedWide = kVectorBytes == 64   ? (Rows > 3    ? 2
-                                                   : Rows == 1 ? 8
-                                                               : 4)
+// Bytes are read as fast as memory is by two streams, not by four.
+template <class Code, int Rows>
+constexpr int kCodedWide = kVectorBytes == 64   ? (Rows > 3                               ? 2
+                                                   : Rows == 1 && kSame<Code, NibbleCode> ? 8
+                                                                                          : 4)
                            : kVectorBytes == 32 ? (Rows > 2 ? 2 : 4)
                                                 : 2;
 
@@ -108,8 +109,8 @@ struct CodedKernel {
 
   template <bool HasZeros, int J>
   static PTO_INLINE Units unit_of(const Words& words, int place) {
-    if constexpr (Dot::kPerUnit == 2) return pair_of<Code, Rows>(words.at[J], place);
-    Sum one = element_of<Code, Rows>(words.at[J], place);
+    if constexpr (Dot::kPerUnit == 2) return pair_of<Code>(words.at[J], place);
+    Sum one = element_of<Code>(words.at[J], place);
     if constexpr (kScalesUnits && HasZeros)
       one = multiply_add(one, float_of<J>(words.factors), float_of<J>(words.zeros));
     else if constexpr (kScalesUnits)
@@ -137,12 +138,15 @@ struct CodedKernel {
       ((*reinterpret_cast<LooseUnits*>(panel + J * kLane) = right[J]), ...);
     (row<R>(across, sum, a[R * kGroup], right), ...);
   }
+  static PTO_INLINE void ask(const uint32_t* words) {
+    __builtin_prefetch(words + Code::kAhead * kCodedCols);
+    if constexpr (Code::kAsksAgain) __builtin_prefetch(words + Code::kAhead / 2 * kCodedCols);
+  }
   template <UnitsFrom From, int... J>
   static PTO_INLINE void load(Indices<J...>, Words& words, const CodedOperands& of, int64_t at) {
     if constexpr (From != UnitsFrom::Panel) {
       for (int line = 0; line < smaller(kWidth, kCodedCols); line += kLineUnits)
-        for (int p = 0; p < kPanels; ++p)
-          __builtin_prefetch(of.words + p * of.words_panel + at + kCodedAhead * kCodedCols + line);
+        for (int p = 0; p < kPanels; ++p) ask(of.words + p * of.words_panel + at + line);
       ((words.at[J] = *reinterpret_cast<const LooseUnits*>(of.words + panel_of(J) * of.words_panel +
                                                            at + place_of(J))),
        ...);

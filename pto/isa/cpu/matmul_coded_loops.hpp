@@ -118,13 +118,13 @@ class CodedProduct {
   // Makes the outputs of some columns from this one on; returns how many.
   int columns(int col) {
     const int left = quotient_up(job_.cols - col, kCodedCols);
-    if (rows_ == 1 && left >= kPanels<1>) return columns<kCodedWide<1>>(col);
-    if (rows_ == 2 && left >= kPanels<2>) return columns<kCodedWide<2>>(col);
-    if (rows_ == 3 && left >= kPanels<3>) return columns<kCodedWide<3>>(col);
+    if (rows_ == 1 && left >= kPanels<1>) return columns<kCodedWide<Code, 1>>(col);
+    if (rows_ == 2 && left >= kPanels<2>) return columns<kCodedWide<Code, 2>>(col);
+    if (rows_ == 3 && left >= kPanels<3>) return columns<kCodedWide<Code, 3>>(col);
     return columns<kVectors>(col);
   }
   template <int Rows>
-  static constexpr int kPanels = (kCodedWide<Rows> * kLane + kCodedCols - 1) / kCodedCols;
+  static constexpr int kPanels = (kCodedWide<Code, Rows> * kLane + kCodedCols - 1) / kCodedCols;
   // Wide: vectors of a tile.
   template <int Wide>
   int columns(int col) {
@@ -134,6 +134,7 @@ class CodedProduct {
     for (int k = chunk_.k; k < chunk_.k + chunk_.count; k += kBlock) {
       const Depth block = {k, smaller(chunk_.k + chunk_.count - k, kBlock)};
       stage(col, kWidth / kCodedCols, block);
+      if constexpr (kHasFactors) ask_groups(col, kWidth, block);
       for (int j = 0; j < kWidth; j += kTile) multiply<Wide>(col, j, block, kWidth);
     }
     write(col, count, kWidth);
@@ -180,6 +181,15 @@ class CodedProduct {
       for (int w = 0; w < kGroup; ++w, to += kCodedCols) *reinterpret_cast<LooseGroup*>(to) = v[w];
     }
   }
+  // Asks for the floats of the block that comes next, below this one or in the next columns: their
+  // rows lie too far apart for a CPU to read ahead by itself. Inline: compilers leave out calls of
+  // functions that only prefetch.
+  PTO_INLINE void ask_groups(int col, int width, const Depth& block) const {
+    int k = block.k + kBlock;
+    if (k >= chunk_.k + chunk_.count) k = chunk_.k, col += width;
+    const int count = smaller(width, job_.cols - col), end = smaller(k + kBlock, job_.depth);
+    for (; count > 0 && k < end; k += group_ * kPerUnit) from_.ask(col, count, k);
+  }
   void take_groups(int panel, int col, int j, int count, const Depth& block) const {
     using Loose = typename VecOf<float, kGroup>::loose;
     int64_t at = panel * kCodedGroups * kCodedCols + j;
@@ -224,7 +234,7 @@ class CodedProduct {
   }
   template <int Rows, int Wide>
   static void run_kernel(const CodedOperands& of, UnitsFrom from) {
-    if constexpr (Wide == kVectors || Wide == kCodedWide<Rows>) {
+    if constexpr (Wide == kVectors || Wide == kCodedWide<Code, Rows>) {
       using Kernel = CodedKernel<Dot, Code, Rows, Wide>;
       if constexpr (Wide == kVectors && 2 * Rows >= kRows) {  // slivers of more rows than one has
         if (from == UnitsFrom::WordsToPanel)
