@@ -18,6 +18,7 @@ namespace matmul {
 
 constexpr int kCodedUnits = 128;                // of a block of the depth
 constexpr int kCodedGroups = kCodedUnits / 16;  // of a block, at most: one has 32 elements
+constexpr int kCodedFewRows = 5;                // whose tiles may have more than two vectors
 
 // Returns the bf16 of two elements of each word: the first one in the low half.
 template <class Code>
@@ -61,11 +62,11 @@ struct CodedOperands {
 // Vectors of a tile: few rows take more, which keep the units busy, from some streams of words.
 // Bytes are read as fast as memory is by two streams, not by four.
 template <class Code, int Rows>
-constexpr int kCodedWide = kVectorBytes == 64   ? (Rows > 3                               ? 2
-                                                   : Rows == 1 && kSame<Code, NibbleCode> ? 8
-                                                                                          : 4)
-                           : kVectorBytes == 32 ? (Rows > 2 ? 2 : 4)
-                                                : 2;
+constexpr int coded_wide() {
+  if (kVectorBytes == 32) return Rows > 2 ? 2 : 4;
+  if (kVectorBytes < 32 || Rows > kCodedFewRows) return 2;
+  return Rows == 1 && kSame<Code, NibbleCode> ? 8 : 4;
+}
 
 template <class Dot, class Code, int Rows, int Wide>
 struct CodedKernel {

@@ -116,15 +116,19 @@ class CodedProduct {
   }
 
   // Makes the outputs of some columns from this one on; returns how many.
-  int columns(int col) {
+  int columns(int col) { return columns(typename IndicesTo<kCodedFewRows>::type(), col); }
+  template <int... R>
+  int columns(Indices<R...>, int col) {
     const int left = quotient_up(job_.cols - col, kCodedCols);
-    if (rows_ == 1 && left >= kPanels<1>) return columns<kCodedWide<Code, 1>>(col);
-    if (rows_ == 2 && left >= kPanels<2>) return columns<kCodedWide<Code, 2>>(col);
-    if (rows_ == 3 && left >= kPanels<3>) return columns<kCodedWide<Code, 3>>(col);
-    return columns<kVectors>(col);
+    int made = 0;
+    static_cast<void>(
+        ((R + 1 == rows_ && left >= kPanels<R + 1> && (made = columns<kWide<R + 1>>(col))) || ...));
+    return made > 0 ? made : columns<kVectors>(col);
   }
   template <int Rows>
-  static constexpr int kPanels = (kCodedWide<Code, Rows> * kLane + kCodedCols - 1) / kCodedCols;
+  static constexpr int kWide = coded_wide<Code, Rows>();
+  template <int Rows>
+  static constexpr int kPanels = (kWide<Rows> * kLane + kCodedCols - 1) / kCodedCols;
   // Wide: vectors of a tile.
   template <int Wide>
   int columns(int col) {
@@ -234,7 +238,7 @@ class CodedProduct {
   }
   template <int Rows, int Wide>
   static void run_kernel(const CodedOperands& of, UnitsFrom from) {
-    if constexpr (Wide == kVectors || Wide == kCodedWide<Code, Rows>) {
+    if constexpr (Wide == kVectors || Wide == kWide<Rows>) {
       using Kernel = CodedKernel<Dot, Code, Rows, Wide>;
       if constexpr (Wide == kVectors && 2 * Rows >= kRows) {  // slivers of more rows than one has
         if (from == UnitsFrom::WordsToPanel)
