@@ -12,7 +12,7 @@
 // Thread safety: pure functions on the memory of the block.
 #pragma once
 #include "pto/isa/cpu/attention_block.hpp"
-#include "pto/isa/cpu/matmul_apart.hpp"
+#include "pto/isa/cpu/matmul_shared.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace attention {
@@ -51,8 +51,7 @@ class FewRows {
       values.b = matrix(at_row(job_.v, keys_.first), job_.v.row_stride);
       values.c = values.start = matrix(b_.outs(row), b_.sizes.outs);
       values.soon = &soon;
-      if (matmul::Apart<Dot, T>(values).run(true)) continue;
-      if constexpr (kSame<T, float>) matmul::Stream(values).run();
+      matmul::add_few<Dot, T>(values);
     }
   }
 

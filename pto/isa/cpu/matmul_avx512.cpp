@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of TMATMUL for CPUs with AVX-512; CMakeLists.txt gives the flags. Those by pairs of
 // bf16 and by tiles run only where engine.cpp has found their instructions.
+#define PTO_COMPILES_SHARED_LOOPS
+#include "pto/isa/cpu/matmul_shared.hpp"
 #include "pto/isa/cpu/matmul_types.hpp"
 #include "pto/isa/cpu/split_product.hpp"
 

@@ -350,11 +350,12 @@ struct KernelTable {
     (all.template fill<V>(typename IndicesTo<kRows>::type()), ...);
     return all;
   }
-  static Run get(int rows, int vectors) {
-    static constexpr KernelTable kTable = of(typename IndicesTo<kVectors>::type());
-    return kTable.run[vectors - 1][rows - 1];
-  }
+  static Run get(int rows, int vectors) { return kTable.run[vectors - 1][rows - 1]; }
+
+  static const KernelTable kTable;
 };
+template <class Way>
+constexpr KernelTable<Way> KernelTable<Way>::kTable = of(typename IndicesTo<kVectors>::type());
 
 template <class Dot>
 struct FromPanels {
