@@ -10,6 +10,7 @@ Python starts a process of its own.
 
 import contextlib
 import functools
+import gc
 import json
 import os
 import runpy
@@ -114,4 +115,6 @@ if __name__ == "__main__":
     with contextlib.suppress(ImportError):  # another framework's environment
         import torch.fx.experimental.symbolic_shapes  # noqa: F401 takes a second of pto.torch's
 
+    gc.collect()
+    gc.freeze()  # a child's searches for garbage, also at its end, pass torch's objects over
     _become(_next_request(socket.socket(fileno=int(sys.argv[1]))), PATH)

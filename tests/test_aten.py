@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import children
 import ml_dtypes
 import numpy as np
 import pytest
@@ -313,9 +314,7 @@ def test_a_list_restricts_the_names(tmp_path):
     names.write_text("add")
     text = "import pto.aten; print(pto.aten.names())"
     environment = {**os.environ, "PTO_ATEN_NAMES": str(names)}
-    made = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, env=environment
-    )
+    made = children.run("-c", text, env=environment)
     assert made.stdout == "['add']\n", made.stderr
 
 

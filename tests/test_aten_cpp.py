@@ -5,9 +5,9 @@ import ctypes
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import children
 import pytest
 import torch
 
@@ -22,8 +22,9 @@ LIBRARIES = Path(torch.__file__).parent / "lib"
 @pytest.fixture(scope="module")
 def flags():
     build.build_aten()
-    command = [sys.executable, "-m", "pto", "config", "--aten"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    made = children.run("-m", "pto", "config", "--aten")
+    assert made.returncode == 0, made.stderr
+    return made.stdout.split()
 
 
 def built(name, flags, folder):
@@ -115,8 +116,7 @@ def test_a_program_without_the_part_says_how_to_build_it(program, tmp_path):
 
 def test_flags_without_the_part_say_how_to_build_it(tmp_path):
     environment = {**os.environ, "PTO_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "pto", "config", "--aten"]
-    made = subprocess.run(command, capture_output=True, text=True, env=environment)
+    made = children.run("-m", "pto", "config", "--aten", env=environment)
     assert made.returncode == 1 and "python -m pto adapters build torch" in made.stderr
 
 

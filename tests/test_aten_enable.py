@@ -2,11 +2,10 @@
 """pto.aten.enable: PyTorch's own calls take rows of ours, and nothing else changes."""
 
 import re
-import subprocess
-import sys
 import threading
 import time
 
+import children
 import pytest
 import torch
 
@@ -281,7 +280,7 @@ print(len(on.names), before == above())
 
 
 def test_the_dispatchers_table_above_the_cpu_key_is_unchanged():
-    made = subprocess.run([sys.executable, "-c", LAW], capture_output=True, text=True)
+    made = children.run("-c", LAW)
     found = re.fullmatch(r"(\d+) (\w+)\n", made.stdout)
     assert found and int(found[1]) > 100 and found[2] == "True", made.stdout + made.stderr
     assert "Warning" not in made.stderr

@@ -4,6 +4,7 @@
 import subprocess
 import sys
 
+import children
 import numpy as np
 import pytest
 import torch
@@ -265,7 +266,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_forked_process_goes_on():
-    made = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60)
+    made = children.run("-c", FORK)
     assert made.stdout == "7\n", made.stderr
 
 

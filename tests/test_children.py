@@ -34,3 +34,9 @@ def test_a_child_that_hangs_is_killed_and_the_next_one_answers_for_itself():
         children.run("-c", "import time; time.sleep(1000)")
     assert origin.process.wait(10) == -9
     assert children.run("-c", "print(2)").stdout == "2\n"
+
+
+def test_a_child_searches_no_object_of_torch_for_garbage():
+    pytest.importorskip("torch")
+    program = "import gc; print(gc.get_freeze_count() > 10 * len(gc.get_objects()))"
+    assert children.run("-c", program).stdout == "True\n"

@@ -2,9 +2,8 @@
 """pto.torch.package() and pto.load(): exported models in files, in this process and in others."""
 
 import os
-import subprocess
-import sys
 
+import children
 import pytest
 import torch
 from compile_cases import assert_same, by_turns
@@ -85,10 +84,7 @@ def test_another_process_needs_no_compiler(layer, packaged, tmp_path):
     model = pto.load(packaged)
     torch.save((x, model(x, shift=torch.ones(32), times=2)[0]), tmp_path / "x.pt")
     settings = {"PTO_CXX": "/no/compiler", "PTO_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(packaged), str(tmp_path / "x.pt")],
-        env=os.environ | settings, capture_output=True, text=True,
-    )  # fmt: skip
+    done = children.run("-c", CHILD, packaged, tmp_path / "x.pt", env=os.environ | settings)
     assert done.returncode == 0, done.stderr
 
 

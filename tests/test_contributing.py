@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import children
 import pytest
 
 from pto import build_config
@@ -77,7 +78,9 @@ def test_functions_of_records_are_an_adapter(tmp_path):
 
 def test_a_class_is_an_operator(tmp_path):
     (tmp_path / "squash.py").write_text(BLOCKS["python"])
-    printed = run([sys.executable, "squash.py"], tmp_path)
+    done = children.run("squash.py", cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    printed = done.stdout
+    assert done.returncode == 0, printed + done.stderr
     assert "gradient: True" in printed and "FAILED" not in printed and "SUCCESS" in printed
 
 
