@@ -308,13 +308,21 @@ struct Micro {
   }
 };
 
-// One or two rows by some panels at once, whose units lie `panel` bytes apart: one panel alone is
-// read from afar too slowly, and its sums wait for each other.
+// A few rows by some panels at once, whose units lie `panel` bytes apart: one panel alone is read
+// from afar too slowly, and its sums wait for each other.
+constexpr int kAbreastRows = kRows / 2;  // of which two panels' sums fit registers
+
+constexpr int panels_abreast(int rows) {
+  const int most = rows == 1 ? 4 : rows == 2 ? 3 : 2, fit = kRows / rows;
+  return most < fit ? most : fit;
+}
+
 template <class Dot, int Rows, int Panels>
 struct Abreast {
   using Tile = Micro<Dot, Rows, kVectors>;
   using All = typename IndicesTo<Panels>::type;
   static constexpr int kSums = Rows * kVectors;
+  static constexpr int kAhead = Panels > 2 ? 1 << 10 : 4 << 10;  // bytes of each panel
 
   static void run(const InPlace& in, int64_t panel, const Outputs* t) { run(All(), in, panel, t); }
 
@@ -325,11 +333,16 @@ struct Abreast {
     (Tile::begin(typename Tile::All(), sum + P * kSums, t[P]), ...);
     const auto* b = static_cast<const char*>(in.of.b);
     typename Tile::Placed left(static_cast<const typename Dot::Unit*>(in.of.a), in.a_row);
-    for (int u = 0; u < in.of.units; ++u, left.go_on(1), b += Tile::kPanel)
+    for (int u = 0; u < in.of.units; ++u, left.go_on(1), b += Tile::kPanel) {
+      (ask(b + P * panel + kAhead), ...);
       (Tile::template step<void>(typename Tile::Down(), typename Tile::Across(), sum + P * kSums,
                                  left, 0, b + P * panel),
        ...);
+    }
     (Tile::end(typename Tile::All(), sum + P * kSums, t[P]), ...);
+  }
+  static PTO_INLINE void ask(const char* unit) {
+    for (int line = 0; line < Tile::kPanel; line += kLineBytes) __builtin_prefetch(unit + line);
   }
 };
 

@@ -7,6 +7,7 @@
 // Invariant: writes the rows x cols of job.c and nothing else; takes its memory once per thread.
 // Thread safety: each thread has its own panels.
 #pragma once
+#include "pto/isa/cpu/matmul_block.hpp"
 #include "pto/isa/cpu/matmul_excess.hpp"
 #include "pto/isa/cpu/matmul_pack.hpp"
 #include "pto/isa/cpu/matmul_stream.hpp"
@@ -14,27 +15,6 @@
 
 PTO_NAMESPACE_BEGIN
 namespace matmul {
-
-// Units of a block. AVX-512 takes its panels of 128 KB from the second cache, so that outputs,
-// which come from farther, pass seldom; others keep those of 32 KB in the first.
-constexpr int kDepth = kVectorBytes == 64 ? PTO_MATMUL_WIDE_BLOCK : PTO_MATMUL_BLOCK;
-constexpr int kBlockCols = 1024;                           // columns of a block
-constexpr int kBlockRows = kVectorBytes == 64 ? 144 : 96;  // rows of a block: 576 or 192 KB
-constexpr int kBlockSlivers = kBlockRows / kRows;
-constexpr int kSmallUnits = 10 << 10;  // of a b that is read again and again where it lies
-constexpr int kNearUnits = 128 << 10;  // of an a that is read where it lies; AVX-512 reads any,
-constexpr int kFewRows = 48;           // others one with so few rows if b is packed
-constexpr int kFewCols = 256;          // of a b whose panels may read rows that share cache sets
-constexpr int kSetUnits = 1 << 10;     // between units that share a set of the first cache
-constexpr int kAheadBytes = 20 << 10;  // of packed panels that each tile reads once
-constexpr int kFewSlivers = 2, kFewDepth = 128;  // they pass panels that the first cache has
-
-struct BlockPanels {
-  int32_t left[kBlockRows * kDepth];
-  int32_t right[kDepth * kBlockCols];
-  int64_t beyond[kGroup];                       // whole groups of columns are written
-  int64_t first[kBlockCols], last[kBlockCols];  // as outputs: of 32 bits in the first halves
-};
 
 template <class Dot>
 class Product {
@@ -194,33 +174,33 @@ class Product {
     return job_.packed && a_in_place_ && slivers_ == 1 && has_room;
   }
 
-  // Multiplies one or two rows by packed panels, some at once; returns how many panels.
+  // Multiplies a few rows by packed panels, some at once; returns how many panels.
   int run_abreast(const Block& block, const char* right, int depth) const {
-    if constexpr (kSame<Dot, FloatDot>) {
-      const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
-      if (!job_.packed || !a_in_place_ || is_narrow_ || !to_.has_vectors ||
-          (from && !from->has_vectors))
-        return 0;
-      if (job_.rows == 1) return run_abreast<1, 4>(block, right, depth, from);
-      if (job_.rows == 2) return run_abreast<2, 3>(block, right, depth, from);
-    }
-    return 0;
+    using Rows = IndicesTo<kReadsRows<Dot> ? kAbreastRows : 0>;
+    if (!job_.packed || !a_in_place_ || !has_vectors(source(block))) return 0;
+    return run_abreast(typename Rows::type(), block, right, depth);
   }
-  template <int R, int Panels>
-  int run_abreast(const Block& block, const char* right, int depth, const Place* from) const {
+  template <int... R>
+  int run_abreast(Indices<R...>, [[maybe_unused]] const Block& block,
+                  [[maybe_unused]] const char* right, [[maybe_unused]] int depth) const {
+    int made = 0;
+    ((job_.rows == R + 1 ? void(made = run_abreast<R + 1>(block, right, depth)) : void()), ...);
+    return made;
+  }
+  template <int R>
+  int run_abreast(const Block& block, const char* right, int depth) const {
+    constexpr int kPanels = panels_abreast(R);
     const int whole = (smaller(block.end * kLane, job_.cols) - block.begin * kLane) / kPanelCols;
     int panel = 0;
-    for (; panel + Panels <= whole; panel += Panels) {
-      Outputs out[Panels];
-      for (int i = 0; i < Panels; ++i) {
-        const Columns c = columns(block, panel + i);
-        out[i] = outputs(to_, from, 0, c.begin, c.vectors);
-        if (block.is_last && job_.bias.data) out[i].last = last() + c.before;
-      }
+    for (; panel + kPanels <= whole; panel += kPanels) {
+      Outputs out[kPanels];
+      for (int i = 0; i < kPanels; ++i)
+        out[i] = outputs_of(block, {0, R}, columns(block, panel + i), true);
       const char* const b = right + panel_bytes(depth, columns(block, panel).before);
       const Operands of = {left_at(0, block.k), b, block.units, 1, 0};
-      const InPlace in = {of, job_.a.row_stride, kGroup, kPanelCols, Panels, 0, nullptr};
-      Abreast<Dot, R, Panels>::run(in, panel_bytes(depth, kPanelCols), out);
+      const int64_t row = job_.a.row_stride / Dot::kPerUnit;
+      const InPlace in = {of, row, kGroup, kPanelCols, kPanels, 0, nullptr};
+      Abreast<Dot, R, kPanels>::run(in, panel_bytes(depth, kPanelCols), out);
     }
     return panel;
   }
@@ -264,16 +244,10 @@ class Product {
   int run_tiles(const Block& block, Tiles tiles, const Columns& c, void* b,
                 const Soon& soon) const {
     const SliverRows r = rows(tiles.sliver);
-    const Place* const from = !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
-    const bool rounds = is_narrow_ && Dot::kPerUnit > 1 && !job_.bias.data;
-    const bool is_whole =
-        c.is_whole() && (is_narrow_ ? rounds : to_.has_vectors && (!from || from->has_vectors));
-    Outputs out = {};
-    if (is_whole)
-      out = rounds ? narrow_outputs(r, c) : outputs(to_, from, r.begin, c.begin, c.vectors);
+    const Place* const from = source(block);
+    const bool is_whole = c.is_whole() && has_vectors(from);
+    Outputs out = outputs_of(block, r, c, is_whole);
     out.soon = soon;
-    if (first_factor_ && (block.is_first || !packed_sums_)) out.first = first(c);
-    if (block.is_last && job_.bias.data) out.last = last() + c.before;
     if (is_whole) {
       multiply(out, block, tiles, c, b);
       return tiles.count;
@@ -282,6 +256,25 @@ class Product {
     return 1;
   }
 
+  // Where the sums begin; null: zeros.
+  const Place* source(const Block& block) const {
+    return !block.is_first ? &to_ : job_.start.data ? &from_ : nullptr;
+  }
+  bool rounds() const { return is_narrow_ && Dot::kPerUnit > 1 && !job_.bias.data; }
+  // Says whether kernels read and write the sums of whole panels where they lie.
+  bool has_vectors(const Place* from) const {
+    return is_narrow_ ? rounds() : to_.has_vectors && (!from || from->has_vectors);
+  }
+  Outputs outputs_of(const Block& block, const SliverRows& r, const Columns& c,
+                     bool is_direct) const {
+    Outputs out = {};
+    if (is_direct)
+      out = rounds() ? narrow_outputs(r, c)
+                     : outputs(to_, source(block), r.begin, c.begin, c.vectors);
+    if (first_factor_ && (block.is_first || !packed_sums_)) out.first = first(c);
+    if (block.is_last && job_.bias.data) out.last = last() + c.before;
+    return out;
+  }
   Outputs narrow_outputs(const SliverRows& r, const Columns& c) const {
     Outputs out = {};
     auto* const to = static_cast<uint16_t*>(job_.c.data) + r.begin * job_.c.row_stride + c.begin;
