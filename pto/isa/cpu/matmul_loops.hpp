@@ -230,8 +230,12 @@ class Product {
     for (; panel < block.panels(); ++panel) {
       const Columns c = columns(block, panel);
       if (is_copied(c) || (b_in_place_ && c.is_whole())) continue;
-      right_(job_, right + panel_bytes(depth, c.before),
-             {c.begin, c.count, c.vectors * kLane, block.k, block.units});
+      // Packers write whole groups: behind fewer columns lie those of the next block.
+      const bool is_short = job_.packs && c.vectors * kLane < kGroup;
+      char* const to = right + panel_bytes(depth, c.before);
+      char* const packed = is_short ? reinterpret_cast<char*>(panels_.right) : to;
+      right_(job_, packed, {c.begin, c.count, c.vectors * kLane, block.k, block.units});
+      if (is_short) __builtin_memcpy(to, packed, size_t(panel_bytes(depth, c.vectors * kLane)));
     }
   }
 

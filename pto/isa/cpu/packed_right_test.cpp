@@ -181,25 +181,26 @@ TEST(PackedRight, a_product_reads_nothing_of_the_tensor_that_is_packed) {
   }
 }
 
-TEST(PackedRight, strips_have_the_bits_of_the_whole_on_every_engine) {
-  constexpr int64_t kDepth = 75, kCols = 1500, kStrip = 1024, kRows = 9;
+// Compares products with the strips of a packed matrix, and without packing.
+void compare_strips(int32_t rows, int32_t depth) {
+  constexpr int64_t kCols = 1500, kStrip = 1024;
+  SCOPED_TRACE(std::to_string(rows) + " rows, depth " + std::to_string(depth));
   Random random(7);
   int engines = 0;
   for (int engine = PTO_MATMUL_PORTABLE; engine <= PTO_MATMUL_AMX; ++engine)
     for (const ElementType type : kTypes) {
-      const Elements a(random, type, {kRows, kDepth}, false),
-          b(random, type, {kDepth, kCols}, false);
-      std::vector<int32_t> whole(kRows * kCols), parts(kRows * kCols);
+      const Elements a(random, type, {rows, depth}, false), b(random, type, {depth, kCols}, false);
+      std::vector<int32_t> whole(static_cast<size_t>(rows * kCols)), parts(whole.size());
       pto_matmul_job job = {};
       job.engine = engine, job.precision = PTO_MATMUL_HIGHEST;
-      job.rows = kRows, job.depth = kDepth, job.cols = kCols;
+      job.rows = rows, job.depth = depth, job.cols = kCols;
       const auto matrix = [](const void* data, int of, int64_t stride) -> pto_matmul_matrix {
         return {
             const_cast<void*>(data), of, PTO_MATMUL_UNBOXED, PTO_MATMUL_UNBOXED, 0, 0, stride, 1};
       };
       const int of = matmul_type(a.tensor),
                 sums = type.code == kInt ? PTO_MATMUL_I32 : PTO_MATMUL_F32;
-      job.a = matrix(a.tensor.data, of, kDepth), job.b = matrix(b.tensor.data, of, kCols);
+      job.a = matrix(a.tensor.data, of, depth), job.b = matrix(b.tensor.data, of, kCols);
       job.c = matrix(whole.data(), sums, kCols);
       if (pto_matmul(&job) != 0) continue;  // this CPU lacks it
       ++engines;
@@ -217,6 +218,12 @@ TEST(PackedRight, strips_have_the_bits_of_the_whole_on_every_engine) {
       ASSERT_EQ(parts, whole) << "engine " << engine << ", type " << of;
     }
   EXPECT_GE(engines, 4);
+}
+
+TEST(PackedRight, strips_have_the_bits_of_the_whole_on_every_engine) { compare_strips(9, 75); }
+
+TEST(PackedRight, few_rows_have_them_in_depths_of_some_blocks) {
+  for (const int32_t rows : {1, 2, 3, 5, 6}) compare_strips(rows, 2100);
 }
 
 TEST(PackedRight, a_tensor_whose_places_share_memory_is_not_packed) {
