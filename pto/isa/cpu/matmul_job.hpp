@@ -145,7 +145,7 @@ enum { PTO_MATMUL_FEW_ROWS = 16 };  // for which f32 is not packed where its par
 int64_t pto_matmul_packed_bytes(const pto_matmul_job* job);
 
 // Raised when an engine arranges `packed` in another way; matmul_layout_test.cpp notices.
-enum { PTO_MATMUL_LAYOUT_VERSION = 3 };
+enum { PTO_MATMUL_LAYOUT_VERSION = 4 };
 
 // Returns a number up to 127 for the way in which `packed` is arranged for a job of floats of up to
 // 32 bits, of floats by codes, or of I8 by I8: jobs of one number, depth and cols read what each
