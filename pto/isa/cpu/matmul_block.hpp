@@ -24,6 +24,7 @@ constexpr int kSetUnits = 1 << 10;     // between units that share a set of the 
 constexpr int kAheadBytes = 20 << 10;  // of packed panels that each tile reads once
 constexpr int kFewSlivers = 2, kFewDepth = 128;  // they pass panels that the first cache has
 
+// The memory of a thread.
 struct BlockPanels {
   int32_t left[kBlockRows * kDepth];
   int32_t right[kDepth * kBlockCols];

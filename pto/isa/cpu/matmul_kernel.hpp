@@ -308,21 +308,22 @@ struct Micro {
   }
 };
 
-// A few rows by some panels at once, whose units lie `panel` bytes apart: one panel alone is read
-// from afar too slowly, and its sums wait for each other.
 constexpr int kAbreastRows = kRows / 2;  // of which two panels' sums fit registers
 
+// Returns how many panels pass at once: more of them for fewer rows, whose sums are fewer.
 constexpr int panels_abreast(int rows) {
   const int most = rows == 1 ? 4 : rows == 2 ? 3 : 2, fit = kRows / rows;
   return most < fit ? most : fit;
 }
 
+// A few rows by some panels at once, whose units lie `panel` bytes apart: one panel alone is read
+// from afar too slowly, and its sums wait for each other.
 template <class Dot, int Rows, int Panels>
 struct Abreast {
   using Tile = Micro<Dot, Rows, kVectors>;
   using All = typename IndicesTo<Panels>::type;
   static constexpr int kSums = Rows * kVectors;
-  static constexpr int kAhead = Panels > 2 ? 1 << 10 : 4 << 10;  // bytes of each panel
+  static constexpr int kAhead = Panels > 2 ? 1 << 10 : 4 << 10;  // bytes to ask ahead in each panel
 
   static void run(const InPlace& in, int64_t panel, const Outputs* t) { run(All(), in, panel, t); }
 
