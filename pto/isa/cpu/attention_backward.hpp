@@ -192,9 +192,9 @@ class Backward {
         const Sliver& s = parts[i];
         if (at < s.keys.first || at >= s.keys.last) continue;
         const int64_t stride = b_.sizes.score_stride();
-        multiply(s.rows, b_.queries(s.row), b_.key_panel(at), of_.width, nullptr,
+        multiply({b_.queries(s.row), s.rows}, b_.key_panel(at), of_.width, nullptr,
                  b_.scores(s.row) + at, stride);
-        multiply(s.rows, d_outs(s.row), turned_values(at), of_.value_width, nullptr,
+        multiply({d_outs(s.row), s.rows}, turned_values(at), of_.value_width, nullptr,
                  d_scores(s.row) + at, stride);
       }
     for (int i = 0; i < count; ++i)
@@ -217,7 +217,7 @@ class Backward {
         const Sliver& s = parts[i];
         if (!s.keys.any()) continue;
         float* const to = d_queries(s.row) + col;
-        multiply(s.rows, b_.weights(s.row) + s.keys.first * s.rows, right_keys(s.keys.first, col),
+        multiply({b_.weights(s.row) + s.keys.first * s.rows, s.rows}, right_keys(s.keys.first, col),
                  s.keys.last - s.keys.first, to, to, wide_);
       }
   }
@@ -294,12 +294,15 @@ class Backward {
   // Adds turned left panels times a right operand of the rows to gradients of keys.
   void multiply_turned(int64_t left, int width, const float* right, float* to, int stride) const {
     const int rows = rounded_up(b_.rows, kGroup);
-    for (int col = 0; col < width; col += kPanel)
-      for (int key = 0; key < b_.keys; key += kRows) {
-        float* const out = to + int64_t(key) * stride + col;
-        multiply(smaller(kRows, b_.keys - key), area(left) + key * rows, right + col * kSubRows,
-                 b_.rows, out, out, stride);
-      }
+    const int slivers = b_.keys / kRows, whole = slivers * kRows;
+    const auto add = [&](int key, const LeftPanels& panels, int col) {
+      float* const out = to + int64_t(key) * stride + col;
+      multiply(panels, right + col * kSubRows, b_.rows, out, out, stride);
+    };
+    for (int col = 0; col < width; col += kPanel) {
+      if (slivers > 0) add(0, {area(left), kRows, slivers, int64_t{kRows} * rows}, col);
+      if (b_.keys > whole) add(whole, {area(left) + whole * rows, b_.keys - whole}, col);
+    }
   }
 
   static void write(const pto_attention_operand& to, int head, int row, const float* from,

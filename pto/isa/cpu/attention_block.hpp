@@ -19,16 +19,17 @@ namespace attention {
 using matmul::FloatDot, matmul::kGroup, matmul::kLane, matmul::kRows, matmul::kVectors;
 using matmul::quotient_up, matmul::share, matmul::smaller;
 using V = Vec<float, kLane>;
+using LooseV = typename VecOf<float, kLane>::loose;
 
 static_assert(kVectors == 2);
 constexpr int kPanel = kVectors * kLane;  // keys, or elements of a value, beside each other
 constexpr int kSubRows = 96;              // of the most scores that are kept
 constexpr int kTogether = kVectorBytes == 64 ? 2 * kRows : kSubRows;  // rows before their softmax
-constexpr int kMostRows = 512;                             // that share packed keys and values
-constexpr int kRowFloats = 48 << 10;                       // of packed queries, and of outputs
-constexpr int kMostKeys = kVectorBytes == 64 ? 512 : 256;  // of a block
-constexpr int kMostKeysEver = 1024;                        // of those of bf16 too
-constexpr int kGradientKeys = 128;                         // of a block of the gradients
+constexpr int kMostRows = kVectorBytes == 64 ? 1024 : 512;         // that share packed keys, values
+constexpr int kRowFloats = (kVectorBytes == 64 ? 64 : 48) * 1024;  // of queries, and of outputs
+constexpr int kMostKeys = kVectorBytes == 64 ? 512 : 256;          // of a block
+constexpr int kMostKeysEver = 1024;                                // of those of bf16 too
+constexpr int kGradientKeys = 128;                                 // of a block of the gradients
 constexpr int kFewRows = 2 * kRows;     // that may read keys and values where they lie
 constexpr int kNearFloats = 256 << 10;  // of keys and values, in the second cache
 constexpr float kLowest = -__builtin_inff();
@@ -48,7 +49,7 @@ struct Sizes {
       : depth(rounded_up(job.width, kGroup)), outs(rounded_up(job.value_width, kPanel)) {
     const int width = larger(larger(depth, outs), 1);
     keys = smaller(width <= 96 ? kMostKeys : kMostKeys / 2, most_keys);
-    rows = larger(smaller(kRowFloats / width / kSubRows * kSubRows, kMostRows), kSubRows);
+    rows = larger(smaller(kRowFloats / width, kMostRows), kSubRows);
   }
   int64_t score_stride() const { return keys + 16; }  // rows fall into different sets of the cache
   // The floats in whose place so many elements lie.
@@ -68,7 +69,8 @@ struct Areas {
     };
     queries = take(sizes.floats(int64_t(sizes.rows) * sizes.depth));
     outs = take(int64_t(sizes.rows) * sizes.outs);
-    largest = take(sizes.rows), sums = take(sizes.rows), places = take(2 * sizes.rows);
+    largest = take(sizes.rows), sums = take(int64_t{kLane} * sizes.rows);
+    places = take(2 * sizes.rows);
     keys = take(sizes.floats(int64_t(sizes.keys) * sizes.depth));
     values = take(sizes.floats(int64_t(sizes.keys) * sizes.outs));
     scores = take(sizes.score_rows * sizes.score_stride());
@@ -123,9 +125,10 @@ class KeyBlock {
   }
 
   int slivers() const { return quotient_up(rows, sliver_rows); }
+  // As equal as possible, the higher ones first.
   Sliver sliver(int number) const {
-    const int first = share(rows, number, slivers());
-    return {first, share(rows, number + 1, slivers()) - first, {0, 0}};
+    const int low = rows / slivers(), higher = rows % slivers();
+    return {number * low + smaller(number, higher), low + (number < higher), {0, 0}};
   }
   // Returns the sliver with its keys.
   Sliver look(Sliver s) const {
@@ -165,7 +168,9 @@ class KeyBlock {
   float* scores(int i) const { return memory_ + areas_.scores + i * sizes.score_stride(); }
   float* outs(int i) const { return memory_ + areas_.outs + int64_t(i) * sizes.outs; }
   float& largest(int i) const { return memory_[areas_.largest + i]; }
-  float& sum(int i) const { return memory_[areas_.sums + i]; }
+  LooseV& sums(int i) const {
+    return *reinterpret_cast<LooseV*>(memory_ + areas_.sums + int64_t{kLane} * i);
+  }
   // Panels of kPanel keys, [width][kPanel], and of kPanel elements of values, [keys][kPanel].
   float* key_panel(int at) const {
     return memory_ + areas_.keys + sizes.floats(int64_t(at) * sizes.depth);

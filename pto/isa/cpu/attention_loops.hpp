@@ -32,9 +32,11 @@ class Attention {
   void run() {
     const bool is_streamed = FewRows<Way>::can_read(job_) && pays_to_stream();
     b_.sliver_rows = is_streamed ? 1 : kRows;
-    const int end = job_.row + job_.rows;
-    for (int row = job_.row; row < end; row += b_.sizes.rows) {
-      b_.move(row, smaller(end - row, b_.sizes.rows));
+    const int end = job_.row + job_.rows, blocks = quotient_up(job_.rows, b_.sizes.rows);
+    const int rows =  // of a block: as many in each
+        smaller(rounded_up(quotient_up(job_.rows, larger(blocks, 1)), kTogether), b_.sizes.rows);
+    for (int row = job_.row; row < end; row += rows) {
+      b_.move(row, smaller(end - row, rows));
       start();
       const Seen all = b_.seen_by_any();
       const int first = all.first / b_.sizes.keys * b_.sizes.keys;
@@ -140,28 +142,52 @@ class Attention {
 
   // Computes the scores of all slivers, panel by panel of keys, which stays in the first cache.
   void multiply_keys(const Sliver* parts, int count) {
+    const auto vectors = [](const Sliver& s, int at) {
+      const bool is_seen = s.keys.first <= at && at < s.keys.last;
+      return is_seen ? smaller(quotient_up(s.keys.last - at, kLane), kVectors) : 0;
+    };
     for (int at = 0; at < b_.keys; at += kPanel)
-      for (int i = 0; i < count; ++i) {
-        const Sliver& s = parts[i];
-        take_turn();
-        if (s.keys.first <= at && at < s.keys.last)
-          multiply<Dot>(s.rows, b_.queries(s.row), b_.key_panel(at), units(job_.width), nullptr,
-                        b_.scores(s.row - parts[0].row) + at, b_.sizes.score_stride());
-      }
+      for_runs(
+          parts, count,
+          [&](const Sliver& s, const Sliver& next) {
+            return s.rows == next.rows && vectors(s, at) == vectors(next, at);
+          },
+          [&](const Sliver& s, int slivers) {
+            if (vectors(s, at) > 0)
+              multiply<Dot>(
+                  {b_.queries(s.row), s.rows, slivers, b_.queries(s.rows) - b_.queries(0)},
+                  b_.key_panel(at), units(job_.width), nullptr,
+                  b_.scores(s.row - parts[0].row) + at, b_.sizes.score_stride(), vectors(s, at));
+          });
   }
 
   void multiply_values(const Sliver* parts, int count) {
     for (int col = 0; col < job_.value_width; col += kPanel)
-      for (int i = 0; i < count; ++i) {
-        const Sliver& s = parts[i];
-        take_turn();
-        if (!s.keys.any()) continue;
-        float* const out = b_.outs(s.row) + col;
-        const float* const weights = b_.weights(s.row - parts[0].row);
-        multiply<Dot>(s.rows, weights + b_.sizes.floats(s.keys.first * s.rows),
-                      b_.value_panel(s.keys.first, col), units(s.keys.last - s.keys.first), out,
-                      out, b_.sizes.outs);
-      }
+      for_runs(
+          parts, count,
+          [](const Sliver& s, const Sliver& next) {
+            return s.rows == next.rows && s.keys.first == next.keys.first &&
+                   s.keys.last == next.keys.last;
+          },
+          [&](const Sliver& s, int slivers) {
+            if (!s.keys.any()) return;
+            float* const out = b_.outs(s.row) + col;
+            const float* const weights = b_.weights(s.row - parts[0].row);
+            multiply<Dot>({weights + b_.sizes.floats(s.keys.first * s.rows), s.rows, slivers,
+                           b_.weights(s.rows) - b_.weights(0)},
+                          b_.value_panel(s.keys.first, col), units(s.keys.last - s.keys.first), out,
+                          out, b_.sizes.outs);
+          });
+  }
+
+  // Calls work(sliver, how many) for slivers below each other that a kernel can take at once.
+  template <class Same, class Work>
+  PTO_INLINE void for_runs(const Sliver* parts, int count, Same same, Work work) {
+    for (int i = 0, next = 0; i < count; i = next) {
+      for (next = i + 1; next < count && same(parts[i], parts[next]);) ++next;
+      for (int turn = i; turn < next; ++turn) take_turn();
+      work(parts[i], next - i);
+    }
   }
 
   // The same for a few rows, whose slivers have one row each.

@@ -4,7 +4,7 @@
 //
 //     pack_row(from, 1, width, 1.0f, left + i * kGroup, rows);   // row i of a left panel
 //     pack_columns<float>(keys, 16, 8, width, to);               // keys 16 to 23: a right one
-//     multiply(rows, left, to, width, nullptr, scores, stride);
+//     multiply({left, rows}, to, width, nullptr, scores, stride);
 //     write_outputs<float>(block);
 //
 // Thread safety: pure functions on the caller's memory.
@@ -47,25 +47,41 @@ PTO_INLINE void pack_part(const T* from, int64_t stride, int col, int width, flo
     lanes::store<kLane>(to + more, read<kLane>(from, col + more, stride, width));
 }
 
-// Multiplies a left panel by a right one: to = from + left right, `stride` floats a row; from may
-// be null.
+// Left panels of slivers below each other, of as many rows each, `distance` floats apart.
+struct LeftPanels {
+  const float* at;
+  int rows, slivers = 1;
+  int64_t distance = 0;
+};
+
+// Multiplies left panels by the first vectors of a right one: to = from + left right, `stride`
+// floats a row; from may be null.
 template <class Dot = FloatDot>
-void multiply(int rows, const float* left, const float* right, int units, const float* from,
-              float* to, int64_t stride) {
+void multiply(const LeftPanels& left, const float* right, int units, const float* from, float* to,
+              int64_t stride, int vectors = kVectors) {
   matmul::Outputs out = {};
-  for (int v = 0; v < kVectors; ++v) {
+  for (int v = 0; v < vectors; ++v) {
     out.to[v] = reinterpret_cast<char*>(to + v * kLane);
     if (from) out.from[v] = reinterpret_cast<const char*>(from + v * kLane);
   }
   out.to_stride = out.from_stride = stride * int64_t(sizeof(float));
-  matmul::MicroKernel<Dot>::get(rows, kVectors)({left, right, units, 1, 0}, out);
+  const matmul::Operands panels = {left.at, right, units, left.slivers, left.distance};
+  if (vectors == kVectors)
+    matmul::MicroKernel<Dot>::get(left.rows, kVectors)(panels, out);
+  else
+    matmul::InPlaceKernel<Dot>::get(left.rows, vectors)(
+        {panels, kGroup, int64_t{kGroup} * left.rows, kPanel, 1, 0, nullptr}, out);
 }
 
 // Begins the outputs of all rows.
 inline void clear_outputs(const KeyBlock& b) {
-  for (int row = 0; row < b.rows; ++row) b.largest(row) = kLowest, b.sum(row) = 0;
+  for (int row = 0; row < b.rows; ++row) b.largest(row) = kLowest, b.sums(row) = V{};
   for (int64_t i = 0; i < int64_t(b.rows) * b.sizes.outs; i += kLane)
     lanes::store<kLane>(b.outs(0) + i, V{});
+}
+
+PTO_INLINE float sum_of(V v) {
+  return lanes::reduce([](auto a, auto b) { return a + b; }, v);
 }
 
 // Writes the outputs of all rows to those of the job.
@@ -74,13 +90,12 @@ void write_outputs(const KeyBlock& b) {
   constexpr float kLn2 = 0.693147181f;
   const auto& to = b.job.out;
   for (int row = 0; row < b.rows; ++row) {
+    const float total = sum_of(b.sums(row)), share = total == 0 ? 0 : 1 / total;
     if (b.job.log_sums.data)
-      b.of_row(b.job.log_sums, row) =
-          b.largest(row) * kLn2 + lanes::log(lanes::splat<V>(b.sum(row)))[0];
+      b.of_row(b.job.log_sums, row) = b.largest(row) * kLn2 + lanes::log(lanes::splat<V>(total))[0];
     if (!to.data) continue;
     T* const out =
         static_cast<T*>(to.data) + b.head(row) * to.head_stride + b.query(row) * to.row_stride;
-    const float total = b.sum(row), share = total == 0 ? 0 : 1 / total;
     const V scale = lanes::splat<V>(share);
     int col = 0;
     for (; to.col_stride == 1 && col + kLane <= b.job.value_width; col += kLane)

@@ -81,7 +81,7 @@ class Softmax {
       const Weights to(b_, first_row, s, i);
       float factors[kMostKeysEver];
       if (dropout_.is_active()) dropout_.find(b_, s.row + i, first, end, factors);
-      b_.sum(s.row + i) +=
+      b_.sums(s.row + i) +=
           dropout_.is_active()
               ? exponentials<true>(score + first, score + end, factor, shift, to, factors + first)
               : exponentials<false>(score + first, score + end, factor, shift, to, nullptr);
@@ -118,11 +118,11 @@ class Softmax {
     return lanes::reduce(most, most(even, odd));
   }
 
-  // Stores 2^(score * factor - shift), times dropout's factors if it drops; returns their sum
-  // without these.
+  // Stores 2^(score * factor - shift), times dropout's factors if it drops; returns their sums
+  // without these, for each lane.
   template <bool Drops>
-  static PTO_INLINE float exponentials(const float* score, const float* end, float factor,
-                                       float shift, Weights to, const float* kept) {
+  static PTO_INLINE V exponentials(const float* score, const float* end, float factor, float shift,
+                                   Weights to, const float* kept) {
     const V by = lanes::splat<V>(factor), less = lanes::splat<V>(-shift);
     V even = {}, odd = {};
     for (; score < end; score += kPanel, to.next()) {
@@ -139,7 +139,7 @@ class Softmax {
         to.template put<kLane>(second);
       }
     }
-    return lanes::reduce([](auto a, auto b) { return a + b; }, even + odd);
+    return even + odd;
   }
 
   void rescale(int row, float now) const {
@@ -147,7 +147,7 @@ class Softmax {
     b_.largest(row) = now;
     if (now == before || before == kLowest) return;  // before the first weight all sums are 0
     const float factor = lanes::exp2_to_one(lanes::splat<V>(before - now))[0];
-    b_.sum(row) *= factor;
+    b_.sums(row) *= lanes::splat<V>(factor);
     for (int col = 0; col < b_.sizes.outs; col += kLane)
       lanes::store<kLane>(b_.outs(row) + col, lanes::load<kLane>(b_.outs(row) + col) * factor);
   }

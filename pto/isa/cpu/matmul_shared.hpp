@@ -20,14 +20,16 @@ void add_few(const pto_matmul_job& job) {
 }
 
 #if defined(PTO_TARGET_AVX512)
-#define PTO_SHARED_PAIRS(prefix)                                 \
-  prefix struct KernelTable<FromPanels<Bf16Dot<HardwarePairs>>>; \
+#define PTO_SHARED_PAIRS(prefix)                                       \
+  prefix struct KernelTable<FromPanels<Bf16Dot<HardwarePairs>>>;       \
+  prefix struct KernelTable<FromPlaces<Bf16Dot<HardwarePairs>, void>>; \
   prefix void add_few<Bf16Dot<HardwarePairs>, bfloat16_t>(const pto_matmul_job&);
 #else
 #define PTO_SHARED_PAIRS(prefix)
 #endif
 #define PTO_SHARED_LOOPS(prefix)                                    \
   prefix struct KernelTable<FromPanels<FloatDot>>;                  \
+  prefix struct KernelTable<FromPlaces<FloatDot, void>>;            \
   prefix void add_few<FloatDot, float>(const pto_matmul_job&);      \
   prefix void add_few<FloatDot, bfloat16_t>(const pto_matmul_job&); \
   PTO_SHARED_PAIRS(prefix)
