@@ -331,3 +331,18 @@ def test_a_derivative_in_forward_mode_is_never_lost():
     run(x)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(pto.Error, match="forward mode"):
         run(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+
+
+def on_a_stream(x):
+    with torch.npu.stream(torch.npu.current_stream()):
+        return x.relu() * 2
+
+
+@pytest.mark.parametrize("function", [on_a_stream, lambda x: x.relu() * 2])
+def test_streams_are_passed_on_where_a_function_names_one(function, monkeypatch):
+    x, asked, ask = torch.randn(300, 5, device="npu"), [], torch.accelerator.current_stream
+    found = compiled(function)
+    assert torch.equal(found(x), function(x))
+    monkeypatch.setattr(torch.accelerator, "current_stream", lambda *a: asked.append(a) or ask(*a))
+    assert torch.equal(found(x), x.relu() * 2)
+    assert bool(asked) == (function is on_a_stream)

@@ -23,6 +23,7 @@ from torch._decomp import (
     core_aten_decompositions,
     get_decompositions,
 )
+from torch._dynamo import graph_bytecode_inputs
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import SkipFrame
 from torch._guards import TracingContext
@@ -79,7 +80,31 @@ def backend(
         keep_inference_input_mutations=True,
     )
     with kept_whole():
-        return compile_(graph, inputs)
+        made = compile_(graph, inputs)
+    forget_streams(graph)
+    return made
+
+
+def forget_streams(graph: fx.GraphModule) -> None:
+    """Lets calls of a graph that names no stream pass on none.
+
+    PyTorch notes the current stream of an accelerator, such as the emulated npu, beside each graph,
+    and would find and keep it at each call, which takes as long as two small operations.
+    """
+    noted = graph_bytecode_inputs.index_to_external_object_weakref
+    if len(noted) == 1 and isinstance(noted[0](), torch.Stream) and not names_streams(graph):
+        graph_bytecode_inputs.reset_user_object_tracking()
+
+
+def names_streams(graph: fx.GraphModule) -> bool:
+    """Says whether a graph, or one within it, takes one of the noted objects by its number."""
+    return any(
+        name in str(node.target)
+        for part in graph.modules()
+        if isinstance(part, fx.GraphModule)
+        for node in part.graph.nodes
+        for name in ("streams.", "external_object", "leaf_function")
+    )
 
 
 def compiled(
