@@ -414,7 +414,7 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
     const auto place = static_cast<size_t>(i);
     ResultTarget target{};
     if (bound.out != nullptr)
-      target = {&targets->tensors()[place], PyTuple_GET_ITEM(named.get(), i), out_label()};
+      target = {&targets->tensors()[place], PyTuple_GET_ITEM(named.get(), i), out_label(), false};
     else
       target = target_of(program.spec(), place, reader, bound);
     if (target.as_it_lies) call.lay_over_input(place);

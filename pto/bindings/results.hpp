@@ -21,11 +21,12 @@
 namespace pto::bindings {
 
 // The array that a result goes to; without a tensor a fresh one, whose elements the `object`, where
-// there is one, gets after the call. `object` and its `name` are borrowed.
+// there is one, gets after the call. `object` and its `name` are borrowed. No member has a value by
+// default: calls hold arrays of them, and would clear all of each.
 struct ResultTarget {
   const pto_tensor_ref* tensor;
   PyObject *object, *name;
-  bool as_it_lies = false;  // the code follows its strides: no copy is needed for its gaps
+  bool as_it_lies;  // the code follows its strides: no copy is needed for its gaps
 };
 
 // Sets the function that lets PyTorch resize a result, which is a tensor over our memory.

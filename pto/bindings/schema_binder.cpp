@@ -36,7 +36,8 @@ PyObject* SchemaBinder::call(const Passed& passed, const char** instead) {
     const int argument = op_.outputs[output].replaces;
     if (argument < 0) continue;
     const auto place = static_cast<size_t>(arguments.place(argument));
-    run.replace(output, {&reader.tensors()[place], slots[argument], parameters_.name(argument)});
+    run.replace(output,
+                {&reader.tensors()[place], slots[argument], parameters_.name(argument), false});
   }
   ArgumentReader outs(policy_, name_);
   Ref named;
@@ -50,8 +51,8 @@ Ref SchemaBinder::read_targets(PyObject* out, const ArgumentReader& reader, Argu
   Ref all = op_.n_returns == 1 ? checked(PyTuple_Pack(1, out)) : checked(PySequence_Tuple(out));
   outs->read_targets(all.get(), static_cast<size_t>(op_.n_returns), out, reader);
   for (int i = 0; i < op_.n_returns; ++i) {
-    run->replace(
-        i, {&outs->tensors()[static_cast<size_t>(i)], PyTuple_GET_ITEM(all.get(), i), out_label()});
+    run->replace(i, {&outs->tensors()[static_cast<size_t>(i)], PyTuple_GET_ITEM(all.get(), i),
+                     out_label(), false});
   }
   return all;
 }
