@@ -10,6 +10,7 @@ Thread safety: pure but for its sets.
 """
 
 import dis
+import functools
 import types
 from collections.abc import Iterator
 
@@ -92,22 +93,28 @@ class CodeReads:
         """Says whether it may change elements of any container."""
         return self.assigns_elements or not _CHANGES.isdisjoint(self.names)
 
-    def add(self, function: types.CodeType) -> tuple[list[str], set[str]]:
+    def add(self, function: types.CodeType) -> tuple[tuple[str, ...], frozenset[str]]:
         """Adds a code and those inside it; returns the globals that it reads, and the globals and
         variables of functions around it that it assigns."""
-        read: dict[str, None] = {}
-        assigned: set[str] = set()
-        for code in codes(function):
-            self._add_names(code)
-            steps = [*dis.get_instructions(code)]
-            for step, then in zip(steps, [*steps[1:], None], strict=True):
-                if step.opname in GLOBALS:
-                    read[step.argval] = None
-                if step.opname in _STORES:
-                    kept = self.assigned if step.opname == "STORE_ATTR" else assigned
-                    kept.add(step.argval)
-                self._add_step(step, then)
-        return [*read], assigned
+        found, read, assigned = _reads_of(function, function.co_filename)
+        self.merge(found)
+        self.assigned |= found.assigned
+        self.changed |= found.changed
+        self.special |= found.special
+        self.assigns_elements |= found.assigns_elements
+        return read, assigned
+
+    def add_steps(self, code: types.CodeType, read: dict[str, None], assigned: set[str]) -> None:
+        """Adds one code, and notes in `read` and `assigned` what `add` returns."""
+        self._add_names(code)
+        steps = [*dis.get_instructions(code)]
+        for step, then in zip(steps, [*steps[1:], None], strict=True):
+            if step.opname in GLOBALS:
+                read[step.argval] = None
+            if step.opname in _STORES:
+                kept = self.assigned if step.opname == "STORE_ATTR" else assigned
+                kept.add(step.argval)
+            self._add_step(step, then)
 
     def _add_names(self, code: types.CodeType) -> None:
         texts: list[str] = []
@@ -130,3 +137,15 @@ class CodeReads:
             self.whole.add(step.argval)
         if after in _CHANGES:
             self.changed.add(step.argval)
+
+
+@functools.lru_cache(maxsize=4096)
+def _reads_of(
+    function: types.CodeType, _file: str
+) -> tuple[CodeReads, tuple[str, ...], frozenset[str]]:
+    """What a code and those inside it read, found once: a first call asks for it several times.
+    Equal codes may lie in different files."""
+    found, read, assigned = CodeReads(), dict[str, None](), set[str]()
+    for code in codes(function):
+        found.add_steps(code, read, assigned)
+    return found, tuple(read), frozenset(assigned)

@@ -16,7 +16,7 @@ namespace {
 
 using Element = PTO_TYPE_0;
 constexpr int64_t kSizeMax = PTO_ATTENTION_UNBOUNDED - 1;
-constexpr int64_t kUnitsWanted = 8, kFewRows = 96;
+constexpr int64_t kUnitsOfThread = 4, kFewRows = 96;
 
 // The axes of a tensor of heads: elements last, heads and positions before them.
 class Heads {
@@ -198,9 +198,9 @@ int32_t attend(const Named& in, const pto_tensor* log_sums) {
   job.workspace = in.scratch(pto_attention_bytes(&job));
   if (!job.workspace) return jobs.refuse_memory();
   const int64_t rows = jobs.rows();
+  const int64_t wanted = kUnitsOfThread * in.threads();
   int64_t height = pto_attention_rows(&job);
-  while (height > kFewRows && jobs.count() * ((rows + height - 1) / height) < kUnitsWanted)
-    height /= 2;
+  while (height > kFewRows && jobs.count() * ((rows + height - 1) / height) < wanted) height /= 2;
   const int64_t units = (rows + height - 1) / height;
   auto [item, last] = in.items(jobs.count() * units);
   while (item < last) {
