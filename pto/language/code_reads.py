@@ -93,7 +93,7 @@ class CodeReads:
         """Says whether it may change elements of any container."""
         return self.assigns_elements or not _CHANGES.isdisjoint(self.names)
 
-    def add(self, function: types.CodeType) -> tuple[tuple[str, ...], frozenset[str]]:
+    def add(self, function: types.CodeType) -> tuple[dict[str, None], set[str]]:
         """Adds a code and those inside it; returns the globals that it reads, and the globals and
         variables of functions around it that it assigns."""
         found, read, assigned = _reads_of(function, function.co_filename)
@@ -140,12 +140,10 @@ class CodeReads:
 
 
 @functools.lru_cache(maxsize=4096)
-def _reads_of(
-    function: types.CodeType, _file: str
-) -> tuple[CodeReads, tuple[str, ...], frozenset[str]]:
+def _reads_of(function: types.CodeType, _file: str) -> tuple[CodeReads, dict[str, None], set[str]]:
     """What a code and those inside it read, found once: a first call asks for it several times.
     Equal codes may lie in different files."""
     found, read, assigned = CodeReads(), dict[str, None](), set[str]()
     for code in codes(function):
         found.add_steps(code, read, assigned)
-    return found, tuple(read), frozenset(assigned)
+    return found, read, assigned
