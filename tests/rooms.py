@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 18725,
+    "adapters": 18735,
     "aten": 3550,
     "base": 1665,
     "bench": 1224,

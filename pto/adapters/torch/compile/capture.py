@@ -86,25 +86,17 @@ def backend(
 
 
 def forget_streams(graph: fx.GraphModule) -> None:
-    """Lets calls of a graph that names no stream pass on none.
+    """Lets calls of a graph that takes none of the noted objects by its number pass on no stream.
 
     PyTorch notes the current stream of an accelerator, such as the emulated npu, beside each graph,
     and would find and keep it at each call, which takes as long as two small operations.
     """
     noted = graph_bytecode_inputs.index_to_external_object_weakref
-    if len(noted) == 1 and isinstance(noted[0](), torch.Stream) and not names_streams(graph):
+    parts = [part for part in graph.modules() if isinstance(part, fx.GraphModule)]
+    targets = " ".join(str(node.target) for part in parts for node in part.graph.nodes)
+    takes_one = any(name in targets for name in ("streams.", "external_object", "leaf_function"))
+    if len(noted) == 1 and isinstance(noted[0](), torch.Stream) and not takes_one:
         graph_bytecode_inputs.reset_user_object_tracking()
-
-
-def names_streams(graph: fx.GraphModule) -> bool:
-    """Says whether a graph, or one within it, takes one of the noted objects by its number."""
-    return any(
-        name in str(node.target)
-        for part in graph.modules()
-        if isinstance(part, fx.GraphModule)
-        for node in part.graph.nodes
-        for name in ("streams.", "external_object", "leaf_function")
-    )
 
 
 def compiled(
