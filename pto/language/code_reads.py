@@ -141,8 +141,8 @@ class CodeReads:
 
 @functools.lru_cache(maxsize=4096)
 def _reads_of(function: types.CodeType, _file: str) -> tuple[CodeReads, dict[str, None], set[str]]:
-    """What a code and those inside it read, found once: a first call asks for it several times.
-    Equal codes may lie in different files."""
+    """Reads a code and those inside it, once: a first call asks several times. Equal codes may lie
+    in different files."""
     found, read, assigned = CodeReads(), dict[str, None](), set[str]()
     for code in codes(function):
         found.add_steps(code, read, assigned)
