@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -96,8 +97,10 @@ def test_a_text_that_is_no_utf8_is_told_with_marks_at_level_chip():
                 rt.run("it", [Inout(np.ones(4, np.float32))])
 
 
-@pytest.mark.parametrize("ends", [lambda: os._exit(0), lambda: None], ids=["exits", "returns"])
-def test_a_child_forked_by_an_orchestration_sends_nothing(two, kernels, ends):
+@pytest.mark.parametrize("exits", [True, False], ids=["exits", "returns"])
+def test_a_child_forked_by_an_orchestration_sends_nothing(two, kernels, exits):
+    if "onnxruntime" in sys.modules and not exits:
+        pytest.skip("a child of fork() that ends waits for ever in ONNX Runtime's exit handlers")
     told, tells = os.pipe()
     host = os.getpid()
 
@@ -110,7 +113,7 @@ def test_a_child_forked_by_an_orchestration_sends_nothing(two, kernels, ends):
                     call()
                 except RuntimeError as error:
                     os.write(tells, str(error).encode())
-            return ends()
+            return os._exit(0) if exits else None
         os.waitpid(child, 0)
         add(ctx, z, args)
         ctx.wait(z)
