@@ -84,9 +84,13 @@ class CodeReads:
         return len(self.names), len(self.whole), len(self.special)
 
     def merge(self, other: "CodeReads") -> None:
-        """Adds the names of other code."""
+        """Adds what other code reads and changes."""
         self.names |= other.names
         self.whole |= other.whole
+        self.assigned |= other.assigned
+        self.changed |= other.changed
+        self.special |= other.special
+        self.assigns_elements |= other.assigns_elements
 
     @property
     def changes_elements(self) -> bool:
@@ -98,10 +102,6 @@ class CodeReads:
         variables of functions around it that it assigns."""
         found, read, assigned = _reads_of(function, function.co_filename)
         self.merge(found)
-        self.assigned |= found.assigned
-        self.changed |= found.changed
-        self.special |= found.special
-        self.assigns_elements |= found.assigns_elements
         return read, assigned
 
     def add_steps(self, code: types.CodeType, read: dict[str, None], assigned: set[str]) -> None:
