@@ -48,8 +48,9 @@ class Attention {
         }
         if (b_.key + b_.keys < all.last)
           ask({nullptr, job_.k.data, job_.v.data}, 0, b_.key + b_.keys);
-        else if (row + b_.rows < end)
-          ask({query(row + b_.rows), job_.k.data, job_.v.data}, end - row - b_.rows, first);
+        else if (row + rows < end)
+          ask({query(row + rows), job_.k.data, job_.v.data}, smaller(end - row - rows, rows),
+              first);
         else
           ask(job_.soon, job_.rows, first);
         add_keys();
