@@ -415,9 +415,10 @@ void pto_check_covered(const char* name, const char* form, int32_t source, int32
   const char* const line = lacks_rows ? "row" : "column";
   pto::failed(std::string(name) + " (" + form + "): source " + std::to_string(source) + " has " +
                   std::to_string(lacks_rows ? valid_rows : valid_cols) + " valid " + line +
-                  "s, the destination " + std::to_string(lacks_rows ? rows : cols),
-              "an element is computed where the destination is valid, so that its sources must be",
-              "shrink the valid region of the destination, or widen that of the source");
+                  "s of the " + std::to_string(lacks_rows ? rows : cols) + " over which it runs",
+              "an instruction runs over the valid region of its destination, TCMP to packed bits "
+              "over that of its first source",
+              "shrink that region, or widen the valid one of the source");
 }
 
 void pto_check_failed_window(int32_t row, int32_t col, int32_t in_window, int32_t in_source) {

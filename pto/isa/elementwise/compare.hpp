@@ -119,9 +119,11 @@ PTO_INLINE void compare_tiles(F f, D& d, const A& a, const B& b) {
                 "TCMP: both operands must have the same element type; convert one with TCVT");
   if constexpr (kIsMask<typename D::DType>) {
     static_assert(check_elementwise<D, A, B>());
+    PTO_IF_CHECKED(checked::require_covered("TCMP", "d, a, b, mode", d, a, b);)
     map([f](auto x, auto y) { return lanes::convert<int32_t>(f(x, y)); }, d, a, b);
   } else {
     static_assert(check_rows<A, B>() && check_columns<A, B>());
+    PTO_IF_CHECKED(checked::require_covered("TCMP", "d, a, b, mode", a, a, b);)
     compare_packed(f, d, a.GetValidRow(), a.GetValidCol(), TileRows<const A>(a),
                    TileRows<const B>(b));
   }
@@ -131,6 +133,7 @@ template <class F, class D, class A>
 PTO_INLINE void compare_scalar(F f, D& d, const A& a, typename A::DType scalar) {
   if constexpr (kIsMask<typename D::DType>) {
     static_assert(check_elementwise<D, A>());
+    PTO_IF_CHECKED(checked::require_covered("TCMPS", "d, a, scalar, mode", d, a);)
     const auto s = to_compute(scalar);
     map([f, s](auto x) { return lanes::convert<int32_t>(f(x, lanes::splat<decltype(x)>(s))); }, d,
         a);
@@ -189,8 +192,10 @@ PTO_INLINE RecordEvent TSEL(D& d, const M& mask, const A& a, const B& b, const X
   PTO_INSTRUCTION(TSEL, "d, mask, a, b", out(d), in(mask, a, b));
   if constexpr (kIsMask<typename M::DType>) {
     static_assert(check_elementwise<D, M>());
+    PTO_IF_CHECKED(checked::require_covered("TSEL", "d, mask, a, b", d, mask, a, b);)
     map([](auto m, auto x, auto y) { return detail::choose(m, x, y); }, d, mask, a, b);
   } else {
+    PTO_IF_CHECKED(checked::require_covered("TSEL", "d, mask, a, b", d, d, a, b);)
     detail::select_packed<false>(d, mask, detail::TileRows<const A>(a),
                                  detail::TileRows<const B>(b));
   }
@@ -215,11 +220,13 @@ PTO_INLINE RecordEvent TSELS(D& d, const M& mask, const A& a, const Tmp&, typena
   PTO_ENTER(TSELS, "d, mask, a, tmp, scalar", out(d), in(mask, a));
   if constexpr (kIsMask<typename M::DType>) {
     static_assert(check_elementwise<D, M>());
+    PTO_IF_CHECKED(checked::require_covered("TSELS", "d, mask, a, tmp, scalar", d, mask, a);)
     const auto s = to_compute(scalar);
     map([s](auto m, auto x) { return detail::choose(m, x, lanes::splat<decltype(x)>(s)); }, d, mask,
         a);
   } else {
     static_assert(check_rows<D, M>());
+    PTO_IF_CHECKED(checked::require_covered("TSELS", "d, mask, a, tmp, scalar", d, d, a);)
     detail::select_packed<true>(d, mask, detail::TileRows<const A>(a),
                                 detail::Everywhere<typename D::DType>(scalar));
   }

@@ -96,15 +96,17 @@ TEST(Checked, a_source_is_valid_where_the_destination_is) {
   AnyRow a(10), b(20), d(20);
   TEXPANDS(a, 1.0f);
   TEXPANDS(b, 1.0f);
-  EXPECT_ERROR(TADD(d, b, a), "TADD (d, a, b): source 2 has 10 valid columns, the destination 20",
-               "an element is computed where the destination is valid, so that its sources must be",
-               "shrink the valid region of the destination, or widen that of the source");
+  EXPECT_ERROR(TADD(d, b, a),
+               "TADD (d, a, b): source 2 has 10 valid columns of the 20 over which it runs",
+               "an instruction runs over the valid region of its destination, TCMP to packed bits "
+               "over that of its first source",
+               "shrink that region, or widen the valid one of the source");
   Tile<TileType::Vec, float, 4, 16, BLayout::RowMajor, DYNAMIC, 16> rows(2), more(3);
   Tile<TileType::Vec, half, 4, 16, BLayout::RowMajor, DYNAMIC, 16> halves(3);
   TEXPANDS(rows, 1.0f);
   TEXPANDS(more, 1.0f);
   EXPECT_THAT(error_of([&] { TMULS(more, rows, 2.0f); }),
-              testing::HasSubstr("source 1 has 2 valid rows, the destination 3"));
+              testing::HasSubstr("source 1 has 2 valid rows of the 3 over"));
   EXPECT_THAT(error_of([&] { TCVT(halves, rows, RoundMode::CAST_RINT); }),
               testing::HasSubstr("TCVT (d, s, [tmp], mode, [sat]): source 1 has 2 valid rows"));
   EXPECT_THAT(error_of([&] { TADDSC(more, more, 2.0f, rows); }),
@@ -112,6 +114,34 @@ TEST(Checked, a_source_is_valid_where_the_destination_is) {
   more.SetValidRow(0);
   TADD(more, rows, rows);  // computes nothing
   TADD(a, b, b);           // and here as much as is valid
+}
+
+TEST(Checked, what_is_compared_and_chosen_is_valid_where_the_instruction_runs) {
+  AnyRow a(10), b(20), d(20);
+  Tile<TileType::Vec, mask32, 1, 64, BLayout::RowMajor, DYNAMIC, DYNAMIC> few(1, 10), mask(1, 20);
+  Tile<TileType::Vec, uint8_t, 1, 32> bits;
+  Tile<TileType::Vec, uint8_t, 1, 32> tmp;
+  TEXPANDS(a, 1.0f);
+  TEXPANDS(b, 1.0f);
+  const auto lacks = [](const char* form, int source) {
+    return testing::HasSubstr(std::string(form) + ": source " + std::to_string(source) +
+                              " has 10 valid columns of the 20 over which it runs");
+  };
+  EXPECT_THAT(error_of([&] { TCMP(mask, b, a, CmpMode::LT); }), lacks("TCMP (d, a, b, mode)", 2));
+  EXPECT_THAT(error_of([&] { TCMP<CmpMode::LT>(bits, b, a); }), lacks("TCMP (d, a, b, mode)", 2));
+  EXPECT_THAT(error_of([&] { TCMPS(mask, a, 0.5f, CmpMode::GT); }),
+              lacks("TCMPS (d, a, scalar, mode)", 1));
+  TCMP(few, a, b, CmpMode::LT);
+  TCMP(mask, b, b, CmpMode::LT);
+  TCMP(bits, a, b, CmpMode::LT);  // as many as a has
+  EXPECT_THAT(error_of([&] { TSEL(d, few, b, b); }), lacks("TSEL (d, mask, a, b)", 1));
+  EXPECT_THAT(error_of([&] { TSEL(d, bits, b, a); }), lacks("TSEL (d, mask, a, b)", 3));
+  EXPECT_THAT(error_of([&] { TSELS(d, few, b, tmp, 2.0f); }),
+              lacks("TSELS (d, mask, a, tmp, scalar)", 1));
+  EXPECT_THAT(error_of([&] { TSELS(d, bits, a, tmp, 2.0f); }),
+              lacks("TSELS (d, mask, a, tmp, scalar)", 2));
+  TSEL(d, mask, b, b);
+  TSELS(a, few, b, tmp, 2.0f);
 }
 
 TEST(Checked, tiles_at_the_same_address_are_one) {
