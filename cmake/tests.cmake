@@ -101,6 +101,7 @@ function(pto_isa_test name target sources)
   set_target_properties(isa_${name}_test PROPERTIES CXX_STANDARD ${standard_${target}})
   set_source_files_properties(  # they define macros that change the headers
     ${PROJECT_SOURCE_DIR}/pto/isa/kernel/checked_test.cpp
+    ${PROJECT_SOURCE_DIR}/pto/isa/kernel/checked_regions_test.cpp
     ${PROJECT_SOURCE_DIR}/pto/isa/reduce/pair_reduce_test.cpp
     PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   pto_unity(isa_${name}_test)

@@ -2,6 +2,7 @@
 // The errors of launches and instructions as text: what happened, the rule, the remedy.
 //
 //     EXPECT_THAT(error_of([] { run_blocks(1, waits_for_nothing); }), HasSubstr("deadlock"));
+//     EXPECT_ERROR(row.SetValidCol(65), "what", "why", "fix");   // the whole text
 //
 // Thread safety: that of the function.
 #pragma once
@@ -18,3 +19,6 @@ std::string error_of(F f) {
   }
   return "no error";
 }
+
+#define EXPECT_ERROR(statement, what, why, fix) \
+  EXPECT_EQ(error_of([&] { statement; }), what "\n  why: " why "\n  fix: " fix)

@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 590,
     "graphs": 190,
     "ir": 5570,
-    "isa": 22020,  # functions of doubles on vectors took 300; few rows by panels abreast 60
+    "isa": 22040,  # functions of doubles on vectors took 300; few rows by panels abreast 60
     "language": 13020,
     "launch": 7155,
     "models": 2500,

@@ -63,6 +63,8 @@ __attribute__((noreturn)) void pto_check_failed_window(int32_t row, int32_t col,
                                                        int32_t in_source);
 // The valid rows (axis 0) or columns are `fixed` in a tile's type and were to become `valid`.
 __attribute__((noreturn)) void pto_check_failed_fixed(int32_t valid, int32_t fixed, int32_t axis);
+// `block`: the elements of 32 bytes.
+__attribute__((noreturn)) void pto_check_failed_expanded(int32_t cols, int32_t block);
 __attribute__((noreturn)) void pto_check_failed_stream(size_t misplaced, size_t vector);
 __attribute__((noreturn)) void pto_check_failed_offset(int32_t offset, int32_t stored);
 __attribute__((noreturn)) void pto_check_failed_element(int32_t row, int32_t col, int32_t rows,

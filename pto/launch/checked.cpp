@@ -412,10 +412,10 @@ void pto_check_covered(const char* name, const char* form, int32_t source, int32
                        int32_t valid_cols, int32_t rows, int32_t cols) {
   if (rows <= 0 || cols <= 0 || (valid_rows >= rows && valid_cols >= cols)) return;
   const bool lacks_rows = valid_rows < rows;
-  const char* const line = lacks_rows ? "row" : "column";
   pto::failed(std::string(name) + " (" + form + "): source " + std::to_string(source) + " has " +
-                  std::to_string(lacks_rows ? valid_rows : valid_cols) + " valid " + line +
-                  "s of the " + std::to_string(lacks_rows ? rows : cols) + " over which it runs",
+                  pto::count_of(lacks_rows ? valid_rows : valid_cols,
+                                lacks_rows ? "valid row" : "valid column") +
+                  " of the " + std::to_string(lacks_rows ? rows : cols) + " over which it runs",
               "an instruction runs over the valid region of its destination, TCMP to packed bits "
               "over that of its first source",
               "shrink that region, or widen the valid one of the source");
@@ -429,6 +429,13 @@ void pto_check_failed_window(int32_t row, int32_t col, int32_t in_window, int32_
               "a window is a part of its source's storage, in the same layout",
               "give the window the layout and the Cols of its source (the Rows of a column-major "
               "one), and limit its valid region");
+}
+
+void pto_check_failed_expanded(int32_t cols, int32_t block) {
+  pto::failed("TROWEXPAND... (d, a, b): the operand that is expanded has " + std::to_string(cols) +
+                  " valid columns, not 1 or the " + std::to_string(block) + " of 32 bytes",
+              "one column goes to all of a row, 32 bytes go to it over and over",
+              "limit its valid columns, or give the other operand those of the destination");
 }
 
 void pto_check_waited(void) { pto::note_wait(); }

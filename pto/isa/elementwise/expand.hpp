@@ -2,7 +2,7 @@
 // Expand: broadcasts a column along the rows or a row along the columns, alone and combined.
 //
 //     TROWEXPAND(d, s);            // d[i, j] = s[i, 0]
-//     TROWEXPANDDIV(d, a, b);      // d[i, j] = a[i, j] / b[i, 0]; also with a expanded
+//     TROWEXPANDDIV(d, a, s);      // d[i, j] = a[i, j] / s[i, 0]; also TROWEXPANDDIV(d, s, a)
 //     TCOLEXPANDMUL(d, a, b);      // d[i, j] = a[i, j] * b[0, j]
 //
 // Invariant: the valid columns tell which operand of TROWEXPAND... is expanded; Cols may differ. It
@@ -56,6 +56,10 @@ constexpr bool kMayBeWhole = kIsRows<S> &&
 template <class D, class S>
 constexpr bool kIsWhole = kMayBeWhole<D, S>&& D::ValidCol == S::ValidCol&& D::ValidCol >= 0;
 
+// True for an operand that may be expanded, as far as types tell.
+template <class S>
+constexpr bool kMayBeExpanded = S::ValidCol <= 1 || kIsBlock<S>;
+
 // Maps one row with a pattern of several vectors, over and over.
 template <int Patterns, class F, class T, class V>
 PTO_INLINE void map_patterns(F f, int length, T* d, const T* s, const V (&pattern)[Patterns]) {
@@ -77,6 +81,7 @@ PTO_INLINE void expand_rows(D& d, const W& whole, const E& expanded) {
     else
       return evaluate<F>(row, x);
   };
+  PTO_IF_CHECKED(checked::require_expanded(expanded.GetValidCol(), kBlock<E>);)
   // Takes as many different vectors as the columns of the expanded operand make, at run time.
   const bool is_endless = E::ValidCol < 0 && expanded.GetValidCol() > 1;
   for (int r = 0; r < d.GetValidRow(); ++r) {
@@ -107,6 +112,9 @@ PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
   static_assert(kMayA || kMayB || Rules::kTakesOtherShapes,
                 "TROWEXPAND...: one operand must have the destination's valid columns, row-major "
                 "and without boxes; the other is a column");
+  static_assert(kMayBeExpanded<A> || kMayBeExpanded<B> || Rules::kTakesOtherShapes,
+                "TROWEXPAND...: the expanded operand has one valid column, or 32 bytes of them, "
+                "row-major");
   if constexpr (kMayA && kMayB && !kIsWhole<D, A>) {
     if (a.GetValidCol() == d.GetValidCol())
       expand_rows<F, true>(d, a, b);
@@ -186,6 +194,7 @@ template <class D, class S, class... X>
 PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
   static_assert(check_rows<D, S>());
   PTO_INSTRUCTION(TROWEXPAND, "d, s", out(d), in(s));
+  PTO_IF_CHECKED(checked::require_covered<true, false>("TROWEXPAND", "d, s", d, s);)
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
   for (int r = 0; r < d.GetValidRow(); ++r) {
     const V value = lanes::splat<V>(to_compute(s.GetElement(r, 0)));
@@ -202,6 +211,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   static_assert(kSame<typename D::DType, typename S::DType>,
                 "TCOLEXPAND: both tiles must have the same element type; convert with TCVT");
   PTO_INSTRUCTION(TCOLEXPAND, "d, s", out(d), in(s));
+  PTO_IF_CHECKED(checked::require_covered<false, true>("TCOLEXPAND", "d, s", d, s);)
   if constexpr (detail::kExpandsInBlocks<D>) {
     using Word = Raw<typename D::DType>;  // as bits, nothing is converted
     detail::expand_columns<kVectorBytes / int(sizeof(Word))>(
@@ -213,14 +223,15 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
   return {};
 }
 
-#define PTO_ROW_EXPAND(M, of)                                           \
-  template <class D, class A, class B, class... X>                      \
-  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) { \
-    static_assert(check_types<lanes::of##_value, D, A, B>());           \
-    static_assert(check_rows<D, A, B>());                               \
-    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                    \
-    detail::expand_one<lanes::of##_value>(d, a, b);                     \
-    return {};                                                          \
+#define PTO_ROW_EXPAND(M, of)                                                      \
+  template <class D, class A, class B, class... X>                                 \
+  PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, const X&...) {            \
+    static_assert(check_types<lanes::of##_value, D, A, B>());                      \
+    static_assert(check_rows<D, A, B>());                                          \
+    PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                               \
+    PTO_IF_CHECKED(checked::require_covered<true, false>(#M, "d, a, b", d, a, b);) \
+    detail::expand_one<lanes::of##_value>(d, a, b);                                \
+    return {};                                                                     \
   }
 #define PTO_COL_EXPAND(M, of)                                                                    \
   template <class D, class A, class B, class... X>                                               \
@@ -230,6 +241,8 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
                   "TCOLEXPAND...: every operand must be row-major with the destination's valid " \
                   "columns; transpose with TTRANS or limit the destination's");                  \
     PTO_INSTRUCTION(M, "d, a, b", out(d), in(a, b));                                             \
+    PTO_IF_CHECKED(checked::require_covered<false, true>(#M, "d, a, b", d, a, b);)               \
+    PTO_IF_CHECKED(checked::require_covered(#M, "d, a, b", d, a);)                               \
     detail::combine_columns<lanes::of##_value>(d, a, b);                                         \
     return {};                                                                                   \
   }

@@ -48,14 +48,21 @@ PTO_INLINE void require_same_steps(int row, int col, int rows, int cols) {
     if (D::Offset(r, c) != in_source) pto_check_failed_window(r, c, D::Offset(r, c), in_source);
   }
 }
-// Requires that sources are valid where the destination is.
-template <class D, class... S>
+// Requires that sources are valid where the destination is, in the rows alone or the columns alone
+// where the others are expanded.
+template <bool Rows = true, bool Cols = true, class D, class... S>
 PTO_INLINE void require_covered(const char* name, const char* form, const D& d, const S&... s) {
   int source = 0;
+  const int rows = d.GetValidRow(), cols = d.GetValidCol();
   if (!Rules::kTakesOtherShapes)
-    (pto_check_covered(name, form, ++source, s.GetValidRow(), s.GetValidCol(), d.GetValidRow(),
-                       d.GetValidCol()),
+    (pto_check_covered(name, form, ++source, Rows ? s.GetValidRow() : rows,
+                       Cols ? s.GetValidCol() : cols, rows, cols),
      ...);
+}
+// Requires one column, or a block of 32 bytes, of the operand that TROWEXPAND... expands.
+PTO_INLINE void require_expanded(int cols, int block) {
+  if (cols > 1 && cols != block && !Rules::kTakesOtherShapes)
+    pto_check_failed_expanded(cols, block);
 }
 PTO_INLINE void require_streamable(const volatile void* pointer, size_t vector) {
   const size_t misplaced = reinterpret_cast<uintptr_t>(pointer) % vector;
