@@ -4,6 +4,7 @@
 import enum
 import functools
 import gc
+import os
 import sys
 import types
 import weakref
@@ -79,6 +80,7 @@ def restored(monkeypatch):
         monkeypatch.setattr(owner, "factor", 2.0)
     for table, key in ((TABLE, "factor"), (TABLE, 1.5), (BY_NAME, "factor")):
         monkeypatch.setitem(table, key, 2.0)
+    monkeypatch.setenv("FACTOR", "2")
     monkeypatch.setitem(TABLE, "inner", {"factors": [1.0, 2.0]})
     ARRAY[1] = 2.0
     settings = SETTINGS
@@ -101,7 +103,12 @@ def in_a_list(number):
     TABLE["inner"]["factors"][1] = number
 
 
+def in_the_environment(number):
+    os.environ["FACTOR"] = str(float(number))
+
+
 ARRAY = np.array([1.0, 7.0, 2.0])[::2]
+getenv = os.getenv
 scaled_by = functools.partial(lambda x, y: x * y * FACTOR, y=1.0)
 
 
@@ -127,6 +134,8 @@ WAYS = {
     "a partial call": (lambda x: scaled_by(x), in_globals),
     "a dict": (lambda x: x * TABLE["factor"], lambda n: TABLE.update(factor=n)),
     "a key that is no name": (lambda x: x * TABLE[1.5], lambda n: TABLE.update({1.5: n})),
+    "the environment": (lambda x: x * float(os.environ["FACTOR"]), in_the_environment),
+    "a function of the environment": (lambda x: x * float(getenv("FACTOR")), in_the_environment),
     "all values of a dict": (
         lambda x: x * max(BY_NAME.values()), lambda n: BY_NAME.update(factor=n),
     ),

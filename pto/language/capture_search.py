@@ -14,6 +14,7 @@ import collections
 import contextvars
 import enum
 import functools
+import os
 import sys
 import types
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ _FRAMEWORKS = frozenset(
 _LIBRARIES = _FRAMEWORKS | sys.stdlib_module_names - {"__main__"}
 _KEYS = (str, int, float, bytes)  # of dicts: a look-up runs no code of a user
 _MAKERS = {"__init__", "__new__", "__post_init__"}
+_ENVIRONMENT = {"environ", "getenv", "environb", "getenvb"}
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 _WRITTEN = "<string>"  # the file of the methods that dataclass() writes
 _BUFFERS = (bytearray, array.array)
@@ -200,6 +202,8 @@ class Search:
 
     def _visit(self, value: Any, name: str = "", is_whole: bool = True) -> dict[Key, Place] | None:
         """Visits a value; returns where its place belongs, None for a module of a library."""
+        if self._reads_environment(value):
+            self._object(os.environ._data)  # whose elements are compared as those of any dict
         if isinstance(value, types.MethodType):
             self._object(value.__self__)
         if isinstance(value, functools.partial):
@@ -226,6 +230,11 @@ class Search:
         elif isinstance(value, types.ModuleType):
             return None
         return self.found
+
+    def _reads_environment(self, value: Any) -> bool:
+        if value is os:
+            return not _ENVIRONMENT.isdisjoint(self.code.names)
+        return value is os.environ or value is os.getenv
 
     def _leaves(self, value: tuple | frozenset) -> None:
         """Visits what lies in tuples, at any depth."""
