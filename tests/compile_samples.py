@@ -15,7 +15,7 @@ import random
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -83,7 +83,8 @@ def outcome(entry: Any, sample: Any, with_gradients: bool) -> str:
     try:
         with torch.enable_grad():
             wanted = function(*copied(tensors))
-        traced = captured(traced_of(function, *copied(tensors)), *tensors)
+        calls = traced_of(function, *copied(tensors))
+        traced = captured(calls, *tensors)
     except Exception:  # what PyTorch itself refuses is no matter of the backend
         return NOT_CAPTURED
     try:
@@ -91,11 +92,21 @@ def outcome(entry: Any, sample: Any, with_gradients: bool) -> str:
         torch.manual_seed(SEED)
         found = run(graph, *copied(tensors))
         if not is_as_exact(function, tensors, found, wanted):
-            assert_near(found, wanted)
+            assert_near_one(found, wanted, lambda: calls(*copied(tensors)))
         assert_promised(found, traced)
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:300]!r}"
     return RIGHT
+
+
+def assert_near_one(found: list, wanted: list, traced: Callable[[], list]) -> None:
+    """Eager may choose its calls by values, as the gradient of a product does by its zeros; then
+    results are near those of the calls that PyTorch traces."""
+    try:
+        assert_near(found, wanted)
+    except AssertionError:
+        with torch.no_grad():
+            assert_near(found, traced())
 
 
 def assert_near(found: list, wanted: list) -> None:
