@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """@pto.jit: methods notice what their object gets, and functions see what lies around them."""
 
+import dataclasses
+import datetime
 import functools
 import gc
 import sys
@@ -300,3 +302,90 @@ def test_tools_take_a_bound_method_or_the_object_in_front():
     assert str(method.explain(layer, X)) == str(method.explain(Layer(), X))
     with pytest.raises(TypeError, match=r"takes the object first: Layer.f.explain\(layer, x\)"):
         layer.calls.explain(X)
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+class Compares:
+    """An object whose methods ask which of its objects are the same, or equal."""
+
+    def __init__(self):
+        self.first, self.other = Scale(), Scale()
+        self.chosen, self.layers = self.first, [self.first, self.other]
+        self.point, self.corner = Point(1), Point(1)
+        self.day, self.end = (datetime.date(2026, month, 1) for month in (5, 6))
+
+    @pto.jit
+    def by_is(self, x):
+        return x * (2 if self.chosen is self.first else 3)
+
+    @pto.jit
+    def by_equal(self, x):
+        return x * (2 if self.chosen == self.first else 3)
+
+    @pto.jit
+    def by_unequal(self, x):
+        return x * (3 if self.chosen != self.first else 2)
+
+    @pto.jit
+    def in_a_loop(self, x):
+        return x * sum(2 + i for i, one in enumerate(self.layers) if one is self.chosen)
+
+    @pto.jit
+    def by_index(self, x):
+        return x * (2 + self.layers.index(self.chosen))
+
+    @pto.jit
+    def by_key(self, x):
+        return x * {self.first: 2}.get(self.chosen, 3)
+
+    @pto.jit
+    def by_fields(self, x):
+        return x * (2 if self.point == self.corner else 3)
+
+    @pto.jit
+    def by_unequal_fields(self, x):
+        return x * (3 if self.point != self.corner else 2)
+
+    @pto.jit
+    def by_order(self, x):
+        return x * (2 if self.day < self.end else 3)
+
+
+WHICH = ("by_is", "by_equal", "by_unequal", "in_a_loop", "by_index", "by_key")
+
+
+@pytest.mark.parametrize("method", WHICH)
+def test_which_object_an_attribute_is_counts_where_a_method_asks(method):
+    one = Compares()
+    for chosen, factor in ((one.first, 2), (one.other, 3), (one.first, 2)):
+        one.chosen = chosen
+        np.testing.assert_array_equal(getattr(one, method)(X), X * factor)
+
+
+@pytest.mark.parametrize("method", ["by_fields", "by_unequal_fields"])
+def test_objects_are_equal_as_their_class_says(method):
+    one = Compares()
+    for x, factor in ((1, 2), (2, 3), (1, 2)):
+        one.corner.x = x
+        np.testing.assert_array_equal(getattr(one, method)(X), X * factor)
+
+
+def test_objects_of_a_built_in_class_are_compared():
+    one = Compares()
+    for month, factor in ((6, 2), (4, 3), (7, 2)):
+        one.end = datetime.date(2026, month, 1)
+        np.testing.assert_array_equal(one.by_order(X), X * factor)
+
+
+SOUGHT, FOUND = Scale(), Scale()
+
+
+def test_which_object_a_global_is_counts_where_a_function_asks(monkeypatch):
+    function = pto.jit(lambda x: x * (2 if FOUND is SOUGHT else 3))
+    for found, factor in ((FOUND, 3), (SOUGHT, 2), (FOUND, 3)):
+        monkeypatch.setitem(globals(), "FOUND", found)
+        np.testing.assert_array_equal(function(X), X * factor)

@@ -161,6 +161,8 @@ class Search:
             for value in [*self.objects.values()]:
                 self._elements(value)
                 self._attributes(value)
+        if self.code.compares_objects:  # which object it is counts, too
+            self.found |= self.links
         for places in (self.found, self.links):
             for key in [key for key in places if key[0] in self.own]:
                 del places[key]

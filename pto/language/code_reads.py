@@ -77,6 +77,7 @@ class CodeReads:
         self.changed: set[str] = set()  # names of containers that it changes: log.append()
         self.special: set[str] = {*_ALWAYS}
         self.assigns_elements = False
+        self.compares_objects = False  # by `is`, with more than a constant
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -91,6 +92,7 @@ class CodeReads:
         self.changed |= other.changed
         self.special |= other.special
         self.assigns_elements |= other.assigns_elements
+        self.compares_objects |= other.compares_objects
 
     @property
     def changes_elements(self) -> bool:
@@ -108,7 +110,9 @@ class CodeReads:
         """Adds one code, and notes in `read` and `assigned` what `add` returns."""
         self._add_names(code)
         steps = [*dis.get_instructions(code)]
-        for step, then in zip(steps, [*steps[1:], None], strict=True):
+        for before, step, then in zip([None, *steps], steps, [*steps[1:], None], strict=False):
+            if step.opname == "IS_OP" and before and before.opname != "LOAD_CONST":
+                self.compares_objects = True
             if step.opname in GLOBALS:
                 read[step.argval] = None
             if step.opname in _STORES:

@@ -249,9 +249,8 @@ class Jit(Capturing, Tools, TypedCall[Parameters], _core.Callable):
         if steering:
             return None, LEAF, steering
         objects = constants[:1] if tensors[0] is None and self.is_object(0, constants[0]) else []
-        constants = [watched(one, self.reads[type(one)]) for one in objects] + constants[
-            len(objects) :
-        ]
+        seen = [watched(one, self.reads[type(one)], self.code) for one in objects]
+        constants = [*seen, *constants[len(objects) :]]
         try:
             tensors = self.annotated(tensors)
             with self.noting_own(*objects):

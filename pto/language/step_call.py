@@ -33,7 +33,8 @@ def step_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
         pack(value, about[0]) for value, about in zip(arrays, filter(None, tensors), strict=True)
     ]
     if tensors[0] is None and jit.is_object(0, constants[0]):
-        constants = [watched(constants[0], jit.reads[type(constants[0])]), *constants[1:]]
+        seen = watched(constants[0], jit.reads[type(constants[0])], jit.code)
+        constants = [seen, *constants[1:]]
 
     def traced() -> Tracing:
         function = jit.traced_function()

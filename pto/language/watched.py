@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watches a traced method: what it reads of its object is a constant of the compilation.
 
-    seen = watched(layer, reads)     # passes for the layer while its method is traced
-    seen.eps                         # reads == {("eps",)}
-    state(layer, reads, code)        # (its class, what these reads give now): part of the key
+    seen = watched(layer, reads, code)   # passes for the layer while its method is traced
+    seen.eps                             # reads == {("eps",)}
+    state(layer, reads, code)            # (its class, what these reads give): part of the key
 
 One kernel serves all objects of a class that agree in what the method reads, and the next call
-notices a changed attribute: a number, a function, an element of an array that is not large. What
+notices a changed attribute: a number, a function, an element of an array that is not large. Where
+code asks which object an attribute is, by `is` or a built-in comparison, that counts too. What
 reads `__dict__` or the class sees them as they are. Thread safety: as a trace.
 """
 
@@ -14,6 +15,7 @@ import collections
 import functools
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pto.errors import Error, InvalidType
@@ -65,7 +67,7 @@ class _Function(weakref.ref):
 
 
 # Attributes of ours: torch.compile looks at objects before they have them.
-_OWN = {"_watched_object", "_watched_path", "_watched_reads", "_watched_class"}
+_OWN = {"_watched_object", "_watched_path", "_watched_reads", "_watched_code", "_watched_class"}
 
 
 class _Kind(type):
@@ -85,17 +87,17 @@ class _Kind(type):
 
 
 class _Watched(metaclass=_Kind):
-    __slots__ = ("_watched_object", "_watched_path", "_watched_reads")
+    __slots__ = ("_watched_object", "_watched_path", "_watched_reads", "_watched_code")
     __class__ = property(lambda self: type(self._watched_object))
     _watched_class: type = object
 
-    def __new__(cls, what: Any, path: tuple[str, ...], reads: set) -> "_Watched":
+    def __new__(cls, what: Any, path: tuple[str, ...], reads: set, code: CodeReads) -> "_Watched":
         kind = type(what)
         members = {"_watched_class": kind, "_class_reads": reads, "_class_path": path}
         members |= {name: getattr(kind, name) for name in _SPECIAL if hasattr(kind, name)}
         made = object.__new__(_Kind(kind.__name__, (_Watched,), {"__slots__": (), **members}))
         # Not in __init__, whose frame would show torch.compile an object without its slots.
-        for name, value in zip(_Watched.__slots__, (what, path, reads), strict=True):
+        for name, value in zip(_Watched.__slots__, (what, path, reads, code), strict=True):
             object.__setattr__(made, name, value)
         return made
 
@@ -112,7 +114,10 @@ class _Watched(metaclass=_Kind):
             return getattr(what, name)  # raises the error of its class
         if _is_compared(value) or hasattr(value, "dtype"):
             return value
-        return _Watched(value, path, self._watched_reads)
+        if self._watched_code.compares_objects:  # as it is, for `is`
+            self._watched_reads.add(path)
+            return value
+        return _Watched(value, path, self._watched_reads, self._watched_code)
 
     def _bound(self, method: types.MethodType, path: tuple[str, ...]) -> types.MethodType:
         """A method as one of a watched object, of this one or another; a class is not watched."""
@@ -121,7 +126,7 @@ class _Watched(metaclass=_Kind):
             return types.MethodType(method.__func__, self)
         if isinstance(owner, type):
             return method
-        other = _Watched(owner, (*path, "__self__"), self._watched_reads)
+        other = _Watched(owner, (*path, "__self__"), self._watched_reads, self._watched_code)
         return types.MethodType(method.__func__, other)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
@@ -135,10 +140,39 @@ class _Watched(metaclass=_Kind):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return type(self._watched_object).__call__(self, *args, **kwargs)
 
+    def _by_class(self, name: str, *others: Any) -> Any:
+        """Calls a special method of the class; a built-in one gets the objects as they are, which
+        count as a whole."""
+        own = getattr(type(self._watched_object), name)
+        if isinstance(own, types.FunctionType):
+            return own(self, *others)
+        return own(*map(self._whole, (self, *others)))
 
-def watched(what: Any, reads: set) -> Any:
-    """The object as a method sees it while it is traced; `reads` gets the paths that it reads."""
-    return _Watched(what, (), reads)
+    def _whole(self, one: Any) -> Any:
+        if not isinstance(one, _Watched):
+            return one
+        self._watched_reads.add(one._watched_path)
+        return one._watched_object
+
+    def __ne__(self, other: object) -> Any:
+        if type(self._watched_object).__ne__ is not object.__ne__:
+            return self._by_class("__ne__", other)
+        equal = self == other
+        return equal if equal is NotImplemented else not equal
+
+
+def _special_method(name: str) -> Callable:
+    return lambda self, *others: self._by_class(name, *others)
+
+
+for _name in ("__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"):
+    setattr(_Watched, _name, _special_method(_name))
+
+
+def watched(what: Any, reads: set, code: CodeReads) -> Any:
+    """The object as a method sees it while it is traced; `reads` gets the paths that it reads, and
+    `code` knows how the method and what it calls look at objects."""
+    return _Watched(what, (), reads, code)
 
 
 def state(what: Any, reads: set, code: CodeReads) -> tuple:
@@ -166,7 +200,7 @@ class _Keys:
     def at(self, what: Any, path: tuple[str, ...]) -> Any:
         for name in path:
             what = getattr(what, name, _MISSING)
-        return self.key(what, path[-1] in self.code.whole)
+        return self.key(what, path[-1] in self.code.whole) if path else _Same(what)
 
     def key(self, value: Any, is_whole: bool = True) -> Any:
         if value is _MISSING:
