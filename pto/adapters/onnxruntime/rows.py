@@ -11,8 +11,10 @@ from pto.adapters.onnxruntime.calls import LibraryOperator
 from pto.adapters.onnxruntime.graph import OnnxNode
 from pto.adapters.onnxruntime.table import TABLE, Row
 from pto.adapters.record import Record
+from pto.language.dtypes import dtype
 from pto.language.op import Operator, operators
 from pto.language.tensor import Tensor
+from pto.language.types import cast
 
 DOMAIN = "ai.pto"
 
@@ -38,9 +40,12 @@ def _own_row(name: str) -> Row | None:
     if found.member("build") is None or any(a.kind == "Tensor[]" for a in found.arguments):
         return Row(1, 1, call=lambda node: LibraryOperator(name, len(node.inputs), node.attributes))
 
-    def build(node: OnnxNode, *tensors: Tensor) -> object:
-        record = Record(found.index)
-        return found.member("build")(*bound(record, list(tensors), node.attributes))
+    def build(node: OnnxNode, *tensors: Tensor | None) -> object:
+        own = [  # an operator rounds as it does elsewhere
+            None if one is None else cast(one, dtype(value.dtype))
+            for one, value in zip(tensors, node.inputs, strict=True)
+        ]
+        return found.member("build")(*bound(Record(found.index), own, node.attributes))
 
     return Row(1, 1, build)
 
