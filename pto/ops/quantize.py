@@ -55,12 +55,13 @@ class QuantizeInt4:
 
     def oracle(weight, group=128, symmetric=True):
         cols, depth = weight.shape
+        weight = weight.astype(np.float32)  # in f64 a number half-way between two may be another
         groups = weight.reshape(cols, depth // group, group)
         least, most = (np.moveaxis(f(groups, -1, initial=0), 0, 1) for f in (np.min, np.max))
         scale, zero = np.maximum(most / 7, least / -8), np.zeros_like(least)
         if not symmetric:
             least, most = (np.moveaxis(f(groups, -1), 0, 1) for f in (np.min, np.max))
-            scale = (most - least) / 15
+            scale = most / 15 - least / 15
             zero = least + 8 * scale
         scale = np.where(np.isfinite(scale), np.where(scale < LEAST, 0, scale), np.nan)
         zero = np.where(np.isnan(scale), 0, zero)
