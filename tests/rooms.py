@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 18735,
+    "adapters": 18740,
     "aten": 3550,
     "base": 1665,
     "bench": 1224,
@@ -55,7 +55,7 @@ BUDGETS = {
     "formulas": 590,
     "graphs": 190,
     "ir": 5570,
-    "isa": 22040,  # functions of doubles on vectors took 300; few rows by panels abreast 60
+    "isa": 22045,  # functions of doubles on vectors took 300; few rows by panels abreast 60
     "language": 13060,
     "launch": 7155,
     "models": 2500,

@@ -286,6 +286,19 @@ def test_a_group_with_infinities_or_nan_tells():
 
 
 @every_type
+@pytest.mark.parametrize("bad", [float("inf"), float("-inf")])
+def test_an_infinite_scale_or_zero_of_numbers_of_both_signs_gives_nan(dtype, bad):
+    x, weight = torch.ones(3, 64, dtype=dtype), torch.randint(0, 256, (2, 32), dtype=torch.uint8)
+    x[:, ::3] = -1
+    scale, zero = torch.ones(2, 2), torch.zeros(2, 2)
+    for grid in (scale, zero):
+        grid[1, 0] = bad
+        got = TORCH.linear_int4(x, weight, scale, zero, group=32)
+        assert got[:, 0].isnan().all() and got[:, 1].isfinite().all()
+        grid[1, 0] = 0
+
+
+@every_type
 @pytest.mark.parametrize("group", [32, 64, 128])
 def test_weights_that_pytorch_packed_give_its_results(dtype, group):
     inputs, outputs = 384, 96

@@ -198,10 +198,18 @@ class CodedProduct {
     using Loose = typename VecOf<float, kGroup>::loose;
     int64_t at = panel * kCodedGroups * kCodedCols + j;
     for (int u = 0; u < block.count; u += group_ * kPerUnit, at += kCodedCols) {
-      *reinterpret_cast<Loose*>(panel_.factors + at) = from_.factor(col + j, count, block.k + u);
+      *reinterpret_cast<Loose*>(panel_.factors + at) =
+          counted(from_.factor(col + j, count, block.k + u));
       if (from_.has_zero())
-        *reinterpret_cast<Loose*>(panel_.zeros + at) = from_.zero(col + j, count, block.k + u);
+        *reinterpret_cast<Loose*>(panel_.zeros + at) =
+            counted(from_.zero(col + j, count, block.k + u));
     }
+  }
+  // In pairs a factor counts for the sum of a group. An infinite one then counts as NaN: numbers of
+  // both signs, or 0, make NaN of it.
+  template <class Floats>
+  static Floats counted(Floats v) {
+    return kIsPaired ? v + (v - v) : v;
   }
 
   // Adds the products with a block, of columns `j` on, to the sums.
