@@ -21,13 +21,14 @@ typedef struct pto_tile_state {
 } pto_tile_state;
 
 enum { PTO_OPERAND_OTHER, PTO_OPERAND_TILE, PTO_OPERAND_VIEW };
-enum { PTO_VIEW_ND, PTO_VIEW_DN, PTO_VIEW_OTHER, PTO_VIEW_PACKED };
+enum { PTO_VIEW_ND, PTO_VIEW_DN, PTO_VIEW_OTHER, PTO_VIEW_PACKED, PTO_VIEW_NZ };
 
 typedef struct pto_operand {
   uint8_t kind, is_output;
   uint8_t is_row_major, is_boxed;  // for tiles
   int32_t view;                    // PTO_VIEW_*, the layout of a view
   int32_t element_bytes;
+  int32_t per_element;  // numbers of an element: views count numbers
   const void* data;
   pto_tile_state* state;
   int32_t location, rows, cols, valid_rows, valid_cols;

@@ -148,7 +148,8 @@ std::atomic<int>& presence() {
 }  // namespace
 
 void* BlockMemory::at(int32_t location, size_t bytes) {
-  void*& start = start_[location % kLocations];
+  if (location < 0 || location >= kLocations) return nullptr;
+  void*& start = start_[location];
   if (start != nullptr) return start;
   start = pto_malloc(bytes);
   if (is_zero_ && start != nullptr) std::memset(start, 0, bytes);

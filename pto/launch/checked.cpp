@@ -256,6 +256,15 @@ class Instruction {
 
   // Lists the bytes of a view that the instruction touches, from its pointer on, in pieces.
   std::vector<Bytes> touched(const pto_operand& view) const {
+    std::vector<Bytes> pieces = touched_numbers(view);
+    if (view.per_element == 2)
+      for (auto& [from, to] : pieces) from = floor_half(from), to = -floor_half(-to);
+    return pieces;
+  }
+  static int64_t floor_half(int64_t n) { return n >> 1; }
+
+  // The same where each number is an element.
+  std::vector<Bytes> touched_numbers(const pto_operand& view) const {
     const int64_t size = view.element_bytes;
     const pto_operand* tile = is_one_of(name_, kTransfer) ? first_tile() : nullptr;
     const int64_t rows = tile != nullptr ? tile->valid_rows : INT32_MAX;
@@ -267,7 +276,9 @@ class Instruction {
     int64_t n[5];
     std::copy(view.shape, view.shape + 5, n);
     // ND: dimensions 0 to 3 are the row, 4 the column; DN: 0, 1, 2 and 4 the column, 3 the row.
+    // NZ: 2 and 3 the row, 0, 1 and 4 the column.
     const bool is_nd = view.view == PTO_VIEW_ND, is_dn = view.view == PTO_VIEW_DN;
+    const bool is_nz = view.view == PTO_VIEW_NZ;
     int64_t lines = INT64_MAX;
     const int inner = is_dn ? 4 : 3, along = is_dn ? 3 : 4;
     if (is_nd || is_dn) {
@@ -278,12 +289,14 @@ class Instruction {
     for (int64_t a = 0; a < n[0]; ++a)
       for (int64_t b = 0; b < n[1]; ++b)
         for (int64_t c = 0; c < n[2]; ++c)
-          for (int64_t i = 0; i < n[inner] && lines > 0; ++i, --lines)
+          for (int64_t i = 0; i < (is_nz ? std::min(n[3], rows - c * n[3]) : n[inner]) && lines > 0;
+               ++i, --lines)
             add_line(view,
                      (a * view.stride[0] + b * view.stride[1] + c * view.stride[2] +
                       i * view.stride[inner]) *
                          size,
-                     n[along], view.stride[along] * size, &pieces);
+                     is_nz ? std::min(n[4], cols - (a * n[1] + b) * n[4]) : n[along],
+                     view.stride[along] * size, &pieces);
     return pieces;
   }
   static void add_line(const pto_operand& view, int64_t start, int64_t count, int64_t step,

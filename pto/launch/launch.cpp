@@ -163,7 +163,12 @@ int32_t pto_launch_cores(int32_t blocks, int32_t lanes, int32_t has_cube,
 }
 
 int32_t pto_parallel(int32_t blocks, int32_t (*fn)(void*, int32_t), void* context) {
-  return pto::guarded([&] { return pto::parallel_for(blocks, fn, context); });
+  return pto::guarded([&] {
+    if (fn == nullptr)
+      return pto::refuse(
+          {"pto_parallel: the function is null", "it runs once for each block", "pass a function"});
+    return pto::parallel_for(blocks, fn, context);
+  });
 }
 
 const char* pto_last_error(void) { return pto::t_last_error.c_str(); }

@@ -224,6 +224,13 @@ TEST(Launch, overlapping_inputs_reach_to_the_furthest_end_and_outputs_to_the_nea
   EXPECT_EQ(pto_launch(extent, &args, 1), 80);
 }
 
+TEST(Launch, pto_parallel_refuses_no_function) {
+  EXPECT_NE(pto_parallel(2, nullptr, nullptr), 0);
+  EXPECT_THAT(pto_last_error(), testing::HasSubstr("pto_parallel: the function is null"));
+  EXPECT_EQ(pto_block_memory(-1, 64), nullptr);
+  EXPECT_EQ(pto_block_memory(16, 64), nullptr);
+}
+
 TEST(Launch, pto_parallel_runs_blocks_and_returns_the_first_code) {
   std::atomic<int> sum{0};
   const auto add = [](void* sum, int32_t block) -> int32_t {

@@ -17,9 +17,17 @@ const char* name_of_pipe(int32_t pipe) {
   return pipe >= 0 && pipe < 8 ? kNames[pipe] : "another pipe";
 }
 
-int32_t index_of(int32_t source, int32_t destination, int32_t id) {
+int32_t index_of(int32_t source, int32_t destination, int32_t id, Place place) {
   constexpr int kPipes = BlockFlags::kPipes, kIds = BlockFlags::kIds;
-  return (source % kPipes * kPipes + destination % kPipes) * kIds + id % kIds;
+  const auto is_below = [](int32_t number, int count) { return number >= 0 && number < count; };
+  if (is_below(source, kPipes) && is_below(destination, kPipes) && is_below(id, kIds))
+    return (source * kPipes + destination) * kIds + id;
+  fail({text_of_core(*t_block.launch, t_block.position) + " names flag (" + name_of_pipe(source) +
+            ", " + name_of_pipe(destination) + ", event " + std::to_string(id) + ") at " +
+            text(place),
+        "pipes are numbers of pipe_t, events 0 to " + std::to_string(kIds - 1),
+        "use PIPE_S to PIPE_ALL and EVENT_ID0 to EVENT_ID7"},
+       ErrorKind::Value);
 }
 
 std::string text_of_flag(int32_t index) {
@@ -338,13 +346,14 @@ using pto::t_block;
 
 void pto_set_flag(int32_t source, int32_t destination, int32_t id, const char* file, int32_t line) {
   if (t_block.launch == nullptr) return;
-  pto::own_flags().set(pto::index_of(source, destination, id), {file, line});
+  const pto::Place place{file, line};
+  pto::own_flags().set(pto::index_of(source, destination, id, place), place);
 }
 
 void pto_wait_flag(int32_t source, int32_t destination, int32_t id, const char* file,
                    int32_t line) {
   if (t_block.launch == nullptr) return;
-  const int32_t index = pto::index_of(source, destination, id);
+  const int32_t index = pto::index_of(source, destination, id, {file, line});
   int32_t& count = pto::own_flags().flags[index].count;
   if (count > 0) {
     --count;

@@ -247,6 +247,10 @@ TEST_P(Sync, flags_of_a_block_are_checked_in_it) {
   EXPECT_THAT(launch(1, [] { pto_set_flag(1, 5, 0, "k.cpp", 6); }),
               HasSubstr("block 0 ended with flag (PIPE_V, PIPE_MTE3, EVENT_ID0) set once more than "
                         "awaited, the last time at k.cpp:6"));
+  EXPECT_THAT(launch(1, [] { pto_set_flag(1, 5, -1, "k.cpp", 8); }),
+              HasSubstr("block 0 names flag (PIPE_V, PIPE_MTE3, event -1) at k.cpp:8"));
+  EXPECT_THAT(launch(1, [] { pto_wait_flag(16, 5, 32, "k.cpp", 9); }),
+              HasSubstr("block 0 names flag (another pipe, PIPE_MTE3, event 32) at k.cpp:9"));
   pto_wait_flag(4, 1, 2, "k.cpp", 7);  // outside launches nothing is checked
 }
 

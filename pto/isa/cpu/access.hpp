@@ -131,12 +131,24 @@ PTO_INLINE void masked_store(typename VecOf<LaneOf<V>, kCount<V>>::loose* p, V v
 #endif
 #pragma GCC diagnostic pop
 
+// Reads and writes an element of a tile. Memory is shared by tiles of other types, of which a
+// compiler would not know where an access has a type.
+template <class T>
+PTO_INLINE T load_element(const T* p) {
+  Raw<T> raw;
+  __builtin_memcpy(&raw, p, sizeof raw);
+  return bit_cast<T>(raw);
+}
+template <class T>
+PTO_INLINE void store_element(T* p, T value) {
+  __builtin_memcpy(static_cast<void*>(p), &value, sizeof value);
+}
 template <class T>
 PTO_INLINE void store_scalar(T* p, Compute<T> value) {
   if constexpr (kSame<T, mask32>)
-    p->raw = value;
+    __builtin_memcpy(static_cast<void*>(p), &value, sizeof value);
   else
-    *p = T(value);
+    store_element(p, T(value));
 }
 
 // Loads elements first..last-1 of p to their lanes; the others are zero.
@@ -224,7 +236,7 @@ PTO_INLINE T number_at(const T* data, int64_t at) {
   if constexpr (kIsTwin<T>)
     return T::FromRaw(uint8_t(data[at / 2].RawData() >> (at % 2 * 4) & 15));
   else
-    return data[at];
+    return load_element(data + at);
 }
 template <class T>
 PTO_INLINE void set_number(T* data, int64_t at, T value) {
@@ -232,7 +244,7 @@ PTO_INLINE void set_number(T* data, int64_t at, T value) {
     const int shift = int(at % 2) * 4, others = data[at / 2].RawData() & ~(15 << shift);
     data[at / 2] = T::FromRaw(uint8_t(others | (value.RawData() & 15) << shift));
   } else {
-    data[at] = value;
+    store_element(data + at, value);
   }
 }
 

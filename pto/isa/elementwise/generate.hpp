@@ -99,8 +99,8 @@ PTO_INLINE RecordEvent TTRI(D& d, int diag, const X&...) {
     const int64_t edge = int64_t(r) + diag + (Upper ? 0 : 1);  // the first column beyond
     const int split = edge < 0 ? 0 : edge > cols ? cols : int(edge);
     const T below = T(Upper ? 0.f : 1.f), above = T(Upper ? 1.f : 0.f);
-    for (int c = 0; c < split; ++c) d.data()[D::Offset(r, c)] = below;
-    for (int c = split; c < cols; ++c) d.data()[D::Offset(r, c)] = above;
+    for (int c = 0; c < split; ++c) d.SetElement(r, c, below);
+    for (int c = split; c < cols; ++c) d.SetElement(r, c, above);
   }
   return {};
 }

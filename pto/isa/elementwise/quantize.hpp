@@ -246,7 +246,7 @@ PTO_INLINE bool has_any(const P& p) {
 template <class P>
 PTO_INLINE float parameter(const P& p, int row, int col) {
   const int rows = p.GetValidRow(), cols = p.GetValidCol();
-  return float(p.data()[P::Offset(row < rows ? row : rows - 1, col < cols ? col : cols - 1)]);
+  return float(p.GetElement(row < rows ? row : rows - 1, col < cols ? col : cols - 1));
 }
 
 template <QuantType Type, class D, class S, class P>

@@ -105,6 +105,7 @@ void describe(const void* object, pto_operand* o) {
   if constexpr (is_view<A>(0)) {
     o->kind = PTO_OPERAND_VIEW;
     o->element_bytes = int32_t(sizeof(typename A::DType));
+    o->per_element = A::kPerElement;
     o->data = const_cast<const void*>(static_cast<const volatile void*>(a.data()));
     if constexpr (A::kIsPacked) {
       o->view = PTO_VIEW_PACKED;
@@ -112,6 +113,7 @@ void describe(const void* object, pto_operand* o) {
     } else {
       o->view = A::layout == Layout::ND   ? PTO_VIEW_ND
                 : A::layout == Layout::DN ? PTO_VIEW_DN
+                : A::layout == Layout::NZ ? PTO_VIEW_NZ
                                           : PTO_VIEW_OTHER;
       for (int i = 0; i < 5; ++i) {
         o->shape[i] = a.GetShape(i);

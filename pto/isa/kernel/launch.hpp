@@ -239,12 +239,13 @@ pto_argument argument_of(const T& value) {
     argument.device = -1;
     argument.type_code = ElementType<T>::kCode;
     argument.type_bits = ElementType<T>::kBits;
-    constexpr uint8_t kInteger = T(-1) < T(0) ? PTO_ARGUMENT_SIGNED : PTO_ARGUMENT_UNSIGNED;
-    argument.kind = is_real<T> ? uint8_t(PTO_ARGUMENT_FLOAT) : kInteger;
-    if constexpr (is_real<T>)
+    if constexpr (is_real<T>) {
+      argument.kind = PTO_ARGUMENT_FLOAT;
       argument.real = double(value);
-    else
+    } else {
+      argument.kind = T(-1) < T(0) ? PTO_ARGUMENT_SIGNED : PTO_ARGUMENT_UNSIGNED;
       argument.integer = int64_t(value);
+    }
     return argument;
   } else {
     return tensor_argument(value);

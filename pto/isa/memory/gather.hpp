@@ -105,8 +105,8 @@ PTO_INLINE void gather_columns(D& d, const S& s) {
       take_every<kStep>(d.data() + k, s.data() + S::Offset(r, kFirst), n);
     else
       for (int i = 0; i < n; ++i)
-        d.data()[offset_of_flat<D>(k + i)] =
-            bit_cast<typename D::DType>(s.GetElement(r, kFirst + i * kStep));
+        d.SetValue(offset_of_flat<D>(k + i),
+                   bit_cast<typename D::DType>(s.GetElement(r, kFirst + i * kStep)));
     k += n;
   }
 }
@@ -164,9 +164,9 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, con
   using T = typename D::DType;
   for (int r = 0; r < d.GetValidRow(); ++r)
     for (int c = 0; c < d.GetValidCol(); ++c) {
-      const auto i = index.data()[I::Offset(r, c)];
-      d.data()[D::Offset(r, c)] =
-          detail::is_inside(i, S::Numel) ? s.data()[detail::offset_of_flat<S>(i)] : T(0);
+      const auto i = index.GetElement(r, c);
+      d.SetElement(
+          r, c, detail::is_inside(i, S::Numel) ? s.GetValue(detail::offset_of_flat<S>(i)) : T(0));
     }
   return {};
 }
@@ -223,7 +223,7 @@ PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
   for (int r = 0; r < d.GetValidRow(); ++r) {
     char* to = reinterpret_cast<char*>(d.data() + D::Offset(r, 0));
     for (int b = 0; 32 * b < bytes; ++b) {
-      const uint32_t offset = off.data()[O::Offset(r, b)];
+      const uint32_t offset = off.GetElement(r, b);
       if (uint64_t(offset) + 32 > uint64_t(S::Numel) * kBytes) continue;
       const int n = bytes - 32 * b < 32 ? bytes - 32 * b : 32;
       __builtin_memmove(to + 32 * b, from + offset, size_t(n));
@@ -239,9 +239,9 @@ PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
   PTO_INSTRUCTION(TSCATTER, "d, s, index", out(d), in(s, index));
   for (int r = 0; r < index.GetValidRow(); ++r)
     for (int c = 0; c < index.GetValidCol(); ++c) {
-      const auto i = index.data()[I::Offset(r, c)];
+      const auto i = index.GetElement(r, c);
       if (detail::is_inside(i, D::Numel))
-        d.data()[detail::offset_of_flat<D>(i)] = s.data()[S::Offset(r, c)];
+        d.SetValue(detail::offset_of_flat<D>(i), s.GetElement(r, c));
     }
   return {};
 }

@@ -174,7 +174,7 @@ PTO_INLINE void gather_table_elements(D& d, const G& g, const I& index) {
   for (int r = 0; r < d.GetValidRow(); ++r)
     for (int c = 0; c < cols; ++c) {
       const int64_t i = position_of<Mode>(element_index(index, r, c, cols), table.elements());
-      d.data()[D::Offset(r, c)] = i < 0 ? T(0) : *table.element(i);
+      d.SetElement(r, c, i < 0 ? T(0) : *table.element(i));
     }
 }
 
@@ -182,7 +182,7 @@ template <ScatterAtomicOp Op, class T>
 PTO_INLINE void put_element(T* to, T value) {
   using V = Vec<Compute<T>, 2>;
   if constexpr (Op == ScatterAtomicOp::None) {
-    *to = value;
+    lanes::store_element(to, value);
   } else {
     const V old = lanes::splat<V>(to_compute(*to)), x = lanes::splat<V>(to_compute(value));
     V result;

@@ -117,7 +117,7 @@ PTO_INLINE RecordEvent TFILLPAD_EXPAND(D& d, const S& s, const X&...) {
 // s's. In a boxed tile (row, col) starts a box. d's valid region must end within s. Checked builds
 // check all of that.
 template <class D, class S, class... X>
-PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, uint16_t row, uint16_t col, const X&...) {
+PTO_INLINE RecordEvent TSUBVIEW(D& d, S& s, int32_t row, int32_t col, const X&...) {
   PTO_ENTER(TSUBVIEW, "d, s, r, c", out(d), in(s));
   static_assert(moves::check_alias<D, S>());
   static_assert(kSame<typename D::DType, typename S::DType>,

@@ -121,7 +121,7 @@ PTO_INLINE void arg_of_rows(I& index, const S& s, Values values) {
     Compared<T> value;
     int position;
     best.fold(value, position);
-    index.data()[I::Offset(r, 0)] = typename I::DType(position);
+    lanes::store_element(index.data() + I::Offset(r, 0), typename I::DType(position));
     values.store_row(r, value);
   }
 }

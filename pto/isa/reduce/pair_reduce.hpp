@@ -47,7 +47,7 @@ PTO_INLINE RecordEvent TPAIRREDUCESUM(D& d, const S& s, const X&...) {
     if (valid)
       detail::add_pairs(reinterpret_cast<U*>(d.data() + D::Offset(r, 0)),
                         reinterpret_cast<const U*>(s.data() + S::Offset(r, 0)), cols);
-    for (int c = valid ? pairs : 0; c < D::Cols; ++c) d.data()[D::Offset(r, c)] = T(0);
+    for (int c = valid ? pairs : 0; c < D::Cols; ++c) d.SetElement(r, c, T(0));
   }
   return {};
 }

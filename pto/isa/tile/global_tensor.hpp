@@ -177,6 +177,7 @@ struct ViewOf {
   using Element = typename Unqualified<T>::type;
   static constexpr Layout layout = Order;
   static constexpr bool kIsPacked = IsPacked;
+  static constexpr int kPerElement = kIsTwin<Element> ? 2 : 1;  // numbers, which views count
 
   PTO_INLINE T* data() const { return data_; }
   PTO_INLINE void SetAddress(T* pointer) { data_ = pointer; }
@@ -255,7 +256,7 @@ template <class T, Layout Order>
 struct GlobalTensor<T, Packed, Packed, Order> : ViewOf<T, Order, true> {
   explicit PTO_INLINE GlobalTensor(T* pointer) : GlobalTensor(pointer, INT64_MAX) {
     const int64_t bytes = pto_extent(pointer);
-    if (bytes >= 0) count_ = bytes / int64_t(sizeof(T));
+    if (bytes >= 0) count_ = bytes / int64_t(sizeof(T)) * GlobalTensor::kPerElement;
   }
   PTO_INLINE GlobalTensor(T* pointer, int64_t count)
       : ViewOf<T, Order, true>(pointer), count_(count) {}

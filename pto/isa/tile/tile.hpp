@@ -234,11 +234,11 @@ struct Tile : ColumnHint<Rules::kKeepsTileState && Location != TileType::Reg> {
   // Access by position in storage, and by row and column. Only checked builds check them.
   PTO_INLINE T GetValue(int offset) const {
     PTO_IF_CHECKED(checked::require_offset(offset, kStored);)
-    return data()[offset];
+    return lanes::load_element<T>(data() + offset);
   }
   PTO_INLINE void SetValue(int offset, T value) {
     PTO_IF_CHECKED(checked::require_offset(offset, kStored);)
-    data()[offset] = value;
+    lanes::store_element<T>(data() + offset, value);
   }
   PTO_INLINE T GetElement(int row, int col) const {
     PTO_IF_CHECKED(checked::require_element(row, col, Rows, Cols);)
