@@ -31,6 +31,14 @@ def assert_scales_agree(got, want):
     torch.testing.assert_close(got.float(), want.float(), rtol=2.5e-5 + step, atol=2**-24)
 
 
+def assert_weights_agree(got, want):
+    """Weights agree as scales do, but for at most 0.1 %: a product that lies half-way between two
+    numbers of bf16, of which it becomes one, may be the other."""
+    apart = (got.float() - want.float()).abs() > 2**-24 + (2.5e-5 + 2**-10) * want.float().abs()
+    assert apart.count_nonzero() <= 1e-3 * apart.numel()
+    torch.testing.assert_close(got.float(), want.float(), rtol=2**-7 + 2**-10, atol=2**-24)
+
+
 def assert_indexer_agrees(arguments):
     """Results and caches of indexer_prolog are those of the formula; other rows stay."""
     given, expected = copies(arguments), copies(arguments)
@@ -38,7 +46,7 @@ def assert_indexer_agrees(arguments):
     want = formulas.indexer_prolog(*expected, formulas.lasting(arguments[15]))
     assert_bytes_agree(got[0], want[0])
     assert_scales_agree(got[1], want[1])
-    assert_scales_agree(got[2], want[2])
+    assert_weights_agree(got[2], want[2])
     assert_bytes_agree(given[13], expected[13])
     assert_scales_agree(given[14], expected[14])
     return given, got
