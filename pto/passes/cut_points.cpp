@@ -10,6 +10,7 @@
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/passes/late_reads.hpp"
 
 namespace pto {
 namespace {
@@ -76,7 +77,8 @@ constexpr int kMostInOnePart = 8192;
 
 class Cutter {
  public:
-  Cutter(const Graph& graph, bool is_body, int longest) : graph_(graph), steps_(graph, is_body) {
+  Cutter(const Graph& graph, bool is_body, int longest)
+      : graph_(graph), steps_(graph, is_body), late_(graph, steps_) {
     for (const Node& node : graph.nodes())
       if (const auto place = taken_product(node)) products_.insert(node.operands[*place]);
     Parts parts;
@@ -92,7 +94,8 @@ class Cutter {
   }
 
   CutGraph run() {
-    const bool is_one_part = std::all_of(part_.begin(), part_.end(), [](int p) { return p == 0; });
+    const bool is_one_part =
+        std::all_of(part_.begin(), part_.end(), [](int p) { return p == 0; }) && !late_.any();
     if (is_one_part || !keeps_sums(graph_)) {
       if (longest_ > kMostInOnePart)
         fail({graph_.name() + ": " + std::to_string(longest_) +
@@ -117,6 +120,13 @@ class Cutter {
   }
 
  private:
+  struct Reader {
+    int part, stage;
+    bool operator<(const Reader& other) const {
+      return std::pair(part, stage) < std::pair(other.part, other.stage);
+    }
+  };
+
   bool is_free(Value v) const {  // a part of each kernel that reads it
     return products_.count(v) || belongs_to_readers(graph_, graph_[v]);
   }
@@ -128,24 +138,26 @@ class Cutter {
     const bool is_computed_here = is_computed(v);
     if (is_computed_here)
       for (size_t i = 0; i < node.operands.size(); ++i)
-        node.operands[i] = seen_from(b, graph_[v].operands[i], part_[static_cast<size_t>(v)]);
+        node.operands[i] = seen_from(b, graph_[v].operands[i],
+                                     {part_[static_cast<size_t>(v)], late_.first_use(v)});
     const Value made = b.copy(node, node.operands);
     if (is_computed_here) parts_made_[made] = part_[static_cast<size_t>(v)];
     return made;
   }
 
-  // A value as a kernel of this part reads it.
-  Value seen_from(GraphBuilder& b, Value v, int part) {
+  // A value as a kernel reads it.
+  Value seen_from(GraphBuilder& b, Value v, const Reader& by) {
     if (graph_[v].is_parameter() || steps_.has(v)) return made_.at(v);
+    if (!products_.count(v) && late_.reads(by.stage, v)) return kept(b, made_.at(v));
     if (!is_free(v))
-      return part_[static_cast<size_t>(v)] == part ? made_.at(v) : kept(b, made_.at(v));
-    const auto known = seen_.find({v, part});
+      return part_[static_cast<size_t>(v)] == by.part ? made_.at(v) : kept(b, made_.at(v));
+    const auto known = seen_.find({v, by});
     if (known != seen_.end()) return known->second;
     Node node = graph_[v];
-    for (Value& operand : node.operands) operand = seen_from(b, operand, part);
+    for (Value& operand : node.operands) operand = seen_from(b, operand, by);
     const Value made = b.copy(node, node.operands);
     b.add_locations(made, node.locations);
-    return seen_[{v, part}] = made;
+    return seen_[{v, by}] = made;
   }
 
   Value kept(GraphBuilder& b, Value of) {
@@ -159,12 +171,13 @@ class Cutter {
 
   const Graph& graph_;
   const StepNodes steps_;
+  const LateReads late_;
   std::set<Value> products_;  // that additions take
   std::vector<int> part_;
   int longest_ = 0;  // chain
   std::map<Value, Value> made_, kept_;
   std::map<Value, int> parts_made_;  // of the new graph
-  std::map<std::pair<Value, int>, Value> seen_;
+  std::map<std::pair<Value, Reader>, Value> seen_;
 };
 
 }  // namespace

@@ -45,6 +45,37 @@ TEST(CutPoints, parts_that_read_nothing_of_each_other_are_apart) {
   EXPECT_EQ(kernels(fuse_regions(graph)), 2);
 }
 
+// Counts the operations of all kernels.
+int operations(const Graph& fused) {
+  int count = 0;
+  for (const Node& node : fused.nodes())
+    if (node.op == Opcode::fused)
+      for (const Node& inner : node.body().nodes()) count += is_elementwise(inner.op);
+  return count;
+}
+
+// A kernel behind a step reads what that step has read, where computing it takes more.
+TEST(CutPoints, a_value_that_a_step_reads_is_computed_once) {
+  const auto layers = [](int count) {
+    GraphBuilder b("g");
+    const Dims square = {Dim::symbol(0), Dim::symbol(0)};
+    Value x = b.input("x", DType::F32, square);
+    const Value w = b.input("w", DType::F32, square);
+    for (int i = 0; i < count; ++i) x = b.binary(Opcode::add, x, b.matmul(x, w));
+    b.output(x);
+    return b.build();
+  };
+  EXPECT_EQ(operations(fuse_regions(layers(1))), 1);
+  EXPECT_EQ(operations(fuse_regions(layers(8))), 8);
+  const Graph cheap = parse(R"(graph g(%x: f32[s0, s0]) -> (f32[s0, s0]) {
+  %0 = exp(%x) : f32[s0, s0]
+  %1 = matmul(%0, %0) : f32[s0, s0]
+  %2 = add(%0, %1) : f32[s0, s0]
+  return %2
+})");
+  EXPECT_EQ(operations(fuse_regions(cheap)), 3) << "exp is computed from x again";
+}
+
 TEST(CutPoints, a_chain_that_cannot_be_cut_is_refused_where_it_is_too_long) {
   const auto fuse = [](int count) {
     GraphBuilder b("g");
