@@ -163,6 +163,15 @@ WAYS = {
         OwnLength(), lambda x, c: x * (2 if not c else 5), lambda c: setattr(c, "length", 1)),
     "an object that is walked through": (
         Calls(), lambda x, c: x * sum(c), lambda c: setattr(c, "factor", 5)),
+    "an attribute that comes later": (
+        plain(), lambda x, c: x * getattr(c, "factor", 2), lambda c: setattr(c, "factor", 5)),
+    "whether there is an attribute": (
+        plain(), lambda x, c: x * (5 if hasattr(c, "factor") else 2),
+        lambda c: setattr(c, "factor", 1)),
+    "a dict in an object of Python's": (
+        collections.UserDict(a=2), lambda x, c: x * c["a"], lambda c: c.update(a=5)),
+    "a list in an object of Python's": (
+        collections.UserList([2]), lambda x, c: x * c[0], lambda c: c.__setitem__(0, 5)),
     "a global of a constructor": (
         Made, lambda x, c: c(2)(x), lambda c: globals().update(CONSTANT=2.5)),
 }  # fmt: skip
@@ -208,6 +217,17 @@ def test_a_changed_content_is_that_of_the_call_through_pytorch():
         assert first(jit(x)) == 30
         by_kind[Mode.FAST] = 1.0
         assert first(jit(x)) == 15
+
+
+def test_a_number_of_a_module_of_pytorch_is_that_of_the_call():
+    torch = pytest.importorskip("torch")
+    norm = torch.nn.LayerNorm(3, eps=2.0)
+    jit = pto.jit(lambda x: x * (norm.eps if norm.training else 7))
+    assert first(jit(X)) == 2
+    norm.eps = 5.0
+    assert first(jit(X)) == 5
+    norm.eval()
+    assert first(jit(X)) == 7
 
 
 def test_a_buffer_of_a_module_is_that_of_the_call():

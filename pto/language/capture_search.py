@@ -36,6 +36,7 @@ _MAKERS = {"__init__", "__new__", "__post_init__"}
 _ENVIRONMENT = {"environ", "getenv", "environb", "getenvb"}
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
 _WRITTEN = "<string>"  # the file of the methods that dataclass() writes
+_WRAPPERS = (collections.UserDict, collections.UserList)
 _BUFFERS = (bytearray, array.array)
 _CONTAINERS = (dict, list, set, collections.deque)
 OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -100,6 +101,11 @@ def _is_torch(value: Any) -> bool:
     if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter):
         return False
     return value.device.type == "cpu" and value.layout is torch.strided
+
+
+def _is_torch_module(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
 
 
 def is_array(value: Any) -> bool:
@@ -262,10 +268,13 @@ class Search:
             foreign = _is_of(_LIBRARIES, value.__name__)
         else:  # a SimpleNamespace of a user is of the standard library
             foreign = _is_of(_FRAMEWORKS, getattr(type(value), "__module__", ""))
+            foreign = foreign and not _is_torch_module(value)
         if len(self.objects) >= MOST_OBJECTS:
             self.large["what its names lead to"] = f"more than {MOST_OBJECTS} objects"
-        elif not foreign:
+        elif not foreign and id(value) not in self.objects:
             self.objects[id(value)] = value
+            if isinstance(value, _WRAPPERS):
+                self._value(vars(value), "data", value.data)
         return not foreign
 
     def _elements(self, value: Any) -> None:
@@ -307,6 +316,8 @@ class Search:
                 self._value(found, name, found[name])
             elif name in bases and not of_library(bases[name].__module__):
                 self._of_class(value, kind, own, name, vars(bases[name])[name])
+            elif name in self.code.by_text and own is not None:  # it may get one later
+                self.links[id(own), name] = own, name
         self._special_methods(kind, bases, id(value) in self.made)
 
     def _bases(self, kind: type) -> dict[str, type]:

@@ -14,7 +14,8 @@ names, closures, attributes of modules, classes and plain objects, elements of c
 arrays, and the same in functions that it calls, with their defaults and codes. Each call of a
 jitted function compares the values (bindings/captures.cpp) and compiles anew if one has changed;
 where another object stands on the way to a value, it searches again. Not seen: what code of
-libraries reads, and elements beyond MOST_ELEMENTS and MOST_BYTES, of which a warning tells. Places
+libraries and methods that dataclass() writes read, whose fields may be many and change often; and
+elements beyond MOST_ELEMENTS and MOST_BYTES, of which a warning tells. Places
 that the function itself changes while it is traced, such as a counter of traces, do not count.
 """
 

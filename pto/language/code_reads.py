@@ -73,6 +73,7 @@ class CodeReads:
     def __init__(self) -> None:
         self.names: dict[str, None] = {}  # that are read: globals, or attributes of anything
         self.whole: set[str] = set()  # those of which more is read than the form of an array
+        self.by_text: set[str] = set()  # names that may be read as texts: getattr(x, "name", 1)
         self.assigned: set[str] = set()  # attributes
         self.changed: set[str] = set()  # names of containers that it changes: log.append()
         self.special: set[str] = {*_ALWAYS}
@@ -88,6 +89,7 @@ class CodeReads:
         """Adds what other code reads and changes."""
         self.names |= other.names
         self.whole |= other.whole
+        self.by_text |= other.by_text
         self.assigned |= other.assigned
         self.changed |= other.changed
         self.special |= other.special
@@ -126,6 +128,7 @@ class CodeReads:
             texts = [x for x in code.co_consts if isinstance(x, str) and x.isidentifier()]
         self.names |= dict.fromkeys((*code.co_names, *texts))
         self.whole.update(texts)
+        self.by_text.update(texts)
         for name in code.co_names:
             self.special |= _BY_NAME.get(name, set())
 

@@ -79,7 +79,9 @@ class Jit(Capturing, Tools, TypedCall[Parameters], _core.Callable):
         if code.co_kwonlyargcount:  # from the first default on, Ellipsis: none
             defaults += tuple(named.get(n, ...) for n in names[code.co_argcount :])
         self.is_method = is_in_class(function)
-        self.bind_function(name, names, defaults, arguments, self.is_method)
+        self.bind_function(
+            name, names, defaults, arguments, self.is_method, False, code.co_kwonlyargcount
+        )
         self.parameters, self.defaults, self.autocast = names, defaults, autocast
         self.short_writes = short_writes
         self.constants = frozenset(constants)

@@ -113,8 +113,8 @@ PTO_INLINE void expand_one(D& d, const A& a, const B& b) {
                 "TROWEXPAND...: one operand must have the destination's valid columns, row-major "
                 "and without boxes; the other is a column");
   static_assert(kMayBeExpanded<A> || kMayBeExpanded<B> || Rules::kTakesOtherShapes,
-                "TROWEXPAND...: the expanded operand has one valid column, or 32 bytes of them, "
-                "row-major");
+                "TROWEXPAND...: the expanded operand must have one valid column, or 32 bytes of "
+                "them row-major; limit its valid columns");
   if constexpr (kMayA && kMayB && !kIsWhole<D, A>) {
     if (a.GetValidCol() == d.GetValidCol())
       expand_rows<F, true>(d, a, b);
