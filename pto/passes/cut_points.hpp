@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CutGraph: a graph in parts, cut by its user's hints or by its length. A kernel holds nodes of one
-// part; a value that goes from one part to another has a copy, which is read from memory. So has one
-// that a step reads, for kernels that run after that step: they need not compute it again.
+// part; a value that goes from one part to another has a copy, which is read from memory. So has
+// one that a step reads, for kernels behind that step, which need not compute it again.
 //
 //     const CutGraph cut = cut_points(graph, false, 256);
 //     cut.part[v];      // kernels hold nodes of one part
