@@ -108,6 +108,8 @@ def remainder(self, other):
 
 @row("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar", ulp=4)
 def pow_(self, exponent):
+    if isinstance(exponent, float) and exponent == -0.5 and self.dtype.is_float:
+        return 1 / tile.sqrt(self)  # of -0 it is -inf, as ATen says
     return tile.pow(self, exponent)
 
 

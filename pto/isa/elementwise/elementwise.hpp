@@ -206,8 +206,16 @@ constexpr bool check_elementwise() {
                 "shrink the destination's valid region");
   return true;
 }
+// Checks that a tile's elements are numbers of their own.
+template <class D>
+constexpr bool check_numbers() {
+  static_assert(!kIsTwin<typename D::DType>,
+                "pairs of numbers are moved and converted only; convert with TCVT first");
+  return true;
+}
 template <class F, class D, class... S>
 constexpr bool check_types() {
+  static_assert(check_numbers<D>());
   static_assert((kSame<typename D::DType, typename S::DType> && ...),
                 "element-wise: every tile must have the same element type; convert with TCVT");
   static_assert(
@@ -339,6 +347,7 @@ PTO_PRECISION(TCOLEXPANDDIV)
 // Computes d = scalar on the valid region.
 template <class D, class... X>
 PTO_INLINE RecordEvent TEXPANDS(D& d, typename D::DType scalar, const X&...) {
+  static_assert(check_numbers<D>());
   PTO_INSTRUCTION(TEXPANDS, "d, scalar", out(d));
   const auto s = to_compute(scalar);
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;

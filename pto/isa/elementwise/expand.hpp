@@ -192,7 +192,7 @@ PTO_INLINE void combine_columns(D& d, const A& a, const B& b) {
 
 template <class D, class S, class... X>
 PTO_INLINE RecordEvent TROWEXPAND(D& d, const S& s, const X&...) {
-  static_assert(check_rows<D, S>());
+  static_assert(check_rows<D, S>() && check_numbers<D>());
   PTO_INSTRUCTION(TROWEXPAND, "d, s", out(d), in(s));
   PTO_IF_CHECKED(checked::require_covered<true, false>("TROWEXPAND", "d, s", d, s);)
   using V = Vec<Compute<typename D::DType>, kTileLanes<D>>;
@@ -210,6 +210,7 @@ PTO_INLINE RecordEvent TCOLEXPAND(D& d, const S& s, const X&...) {
                 "columns; limit the destination's");
   static_assert(kSame<typename D::DType, typename S::DType>,
                 "TCOLEXPAND: both tiles must have the same element type; convert with TCVT");
+  static_assert(check_numbers<D>());
   PTO_INSTRUCTION(TCOLEXPAND, "d, s", out(d), in(s));
   PTO_IF_CHECKED(checked::require_covered<false, true>("TCOLEXPAND", "d, s", d, s);)
   if constexpr (detail::kExpandsInBlocks<D>) {

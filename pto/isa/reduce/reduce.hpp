@@ -69,7 +69,7 @@ template <class D, class S>
 constexpr bool check_reduction() {
   static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
                 "reduction: tiles must not be boxed; TMOV to an ND tile first");
-  return true;
+  return check_numbers<S>();
 }
 
 // Reduces rows r .. r + N - 1 of a row-major tile.
