@@ -57,6 +57,7 @@ CASES = {
     "maxima of conditions": (lambda x: ((x > 0).max(-1).values, (x > 5).min(0)[0] | (x < 0),
                                         (x > 5).max(0, keepdim=True)), WHOLE),
     "powers": (in_types(lambda x: (x**0 + 1, x**1 + 1, x**2 + 1, x**3 + 1, x**7 + 1)), WHOLE),
+    "a power of -0.5": (lambda x: x**-0.5, AWKWARD),
     "integers far out": (
         lambda x: (x % 7 + 1, x // 7 + 1, x // -7 + 1, x**2 + 1, x**3 + 1),
         tensor([2**63 - 1, -(2**63), 2**62, -(2**53) - 1])),
