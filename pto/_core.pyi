@@ -461,7 +461,6 @@ class Callable:
         policy: Any,
         takes_object: bool = False,
         in_any_mode: bool = False,
-        by_name: int = 0,
         /,
     ) -> None:
         """Takes calls with these parameters. The first may be the object of a method: a constant,

@@ -342,11 +342,3 @@ def test_the_function_keeps_its_name_and_text():
 
     assert named.__name__ == "named" and named.__doc__ == "What it does."
     assert repr(named) == "<pto.jit named>"
-
-
-def test_a_parameter_behind_a_star_is_passed_by_name_only():
-    scaled = pto.jit(lambda x, *, factor=2: x * factor)
-    x = np.ones(3, "f4")
-    assert (scaled(x) == 2).all() and (scaled(x, factor=5) == 5).all()
-    with pytest.raises(TypeError, match="too many positional arguments"):
-        scaled(x, 5)

@@ -122,9 +122,9 @@ PyObject* replace(PyObject* self, Binder* binder) {
 PyObject* bind_function(PyObject* self, PyObject* args) {
   return translated([&]() -> PyObject* {
     PyObject *name, *parameters, *defaults, *policy;
-    int takes_object = 0, in_any_mode = 0, by_name = 0;
-    if (!PyArg_ParseTuple(args, "UO!O!O|ppi", &name, &PyTuple_Type, &parameters, &PyTuple_Type,
-                          &defaults, &policy, &takes_object, &in_any_mode, &by_name))
+    int takes_object = 0, in_any_mode = 0;
+    if (!PyArg_ParseTuple(args, "UO!O!O|pp", &name, &PyTuple_Type, &parameters, &PyTuple_Type,
+                          &defaults, &policy, &takes_object, &in_any_mode))
       throw PythonError{};
     if (PyTuple_GET_SIZE(parameters) > JitBinder::kMaxParameters ||
         PyTuple_GET_SIZE(defaults) > PyTuple_GET_SIZE(parameters)) {
@@ -133,7 +133,7 @@ PyObject* bind_function(PyObject* self, PyObject* args) {
       throw PythonError{};
     }
     return replace(self, new JitBinder(self, name, parameters, defaults, policy, takes_object != 0,
-                                       in_any_mode != 0, by_name));
+                                       in_any_mode != 0));
   });
 }
 
@@ -173,8 +173,7 @@ void dealloc(PyObject* self) {
 
 PyMethodDef kMethods[] = {
     {"bind_function", &bind_function, METH_VARARGS,
-     "bind_function(name, parameters, defaults, policy, takes_object=False, in_any_mode=False, "
-     "by_name=0)"},
+     "bind_function(name, parameters, defaults, policy, takes_object=False, in_any_mode=False)"},
     {"bind_schema", &bind_schema, METH_VARARGS, "bind_schema(index, policy)"},
     {"describe_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&describe)),
      METH_FASTCALL | METH_KEYWORDS,

@@ -50,7 +50,7 @@ bool& interprets_calls() {
 }
 
 JitBinder::JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
-                     PyObject* policy, bool takes_object, bool in_any_mode, int by_name)
+                     PyObject* policy, bool takes_object, bool in_any_mode)
     : self_(self),
       name_(Py_NewRef(name)),
       policy_(Py_NewRef(policy)),
@@ -64,7 +64,7 @@ JitBinder::JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObj
         i < first_default ? Py_Ellipsis : PyTuple_GET_ITEM(defaults, i - first_default);
     const bool is_required = given == Py_Ellipsis;  // or by name only, and without a default
     parameters_.add(PyTuple_GET_ITEM(parameters, i), is_required ? nullptr : given, is_required,
-                    i >= parameter_count_ - by_name);
+                    /*by_name=*/false);
   }
 }
 

@@ -62,10 +62,9 @@ class JitBinder final : public Binder {
 
   // With `takes_object` the first parameter may be the object of a method: neither array nor
   // constant. The constant `state(object)` stands for all that the function reads of it.
-  // The last `by_name` parameters are passed by name only.
   // With `in_any_mode` it runs plain tensors itself also where PyTorch would do more with the call.
   JitBinder(PyObject* self, PyObject* name, PyObject* parameters, PyObject* defaults,
-            PyObject* policy, bool takes_object, bool in_any_mode, int by_name);
+            PyObject* policy, bool takes_object, bool in_any_mode);
   ~JitBinder() override;
   JitBinder(const JitBinder&) = delete;
   JitBinder& operator=(const JitBinder&) = delete;

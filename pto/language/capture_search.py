@@ -242,7 +242,7 @@ class Search:
     def _reads_environment(self, value: Any) -> bool:
         if value is os:
             return not _ENVIRONMENT.isdisjoint(self.code.names)
-        return value is os.environ or value is os.getenv
+        return any(value is getattr(os, name) for name in _ENVIRONMENT if hasattr(os, name))
 
     def _leaves(self, value: tuple | frozenset) -> None:
         """Visits what lies in tuples, at any depth."""

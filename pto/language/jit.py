@@ -75,11 +75,11 @@ class Jit(Capturing, Tools, TypedCall[Parameters], _core.Callable):
             )
         names = names_of(function)
         defaults = function.__defaults__ or ()
-        named, by_name = function.__kwdefaults__ or {}, code.co_kwonlyargcount
-        if by_name:  # from the first default on, Ellipsis: none
+        named = function.__kwdefaults__ or {}
+        if code.co_kwonlyargcount:  # from the first default on, Ellipsis: none
             defaults += tuple(named.get(n, ...) for n in names[code.co_argcount :])
         self.is_method = is_in_class(function)
-        self.bind_function(name, names, defaults, arguments, self.is_method, False, by_name)
+        self.bind_function(name, names, defaults, arguments, self.is_method)
         self.parameters, self.defaults, self.autocast = names, defaults, autocast
         self.short_writes = short_writes
         self.constants = frozenset(constants)
