@@ -67,6 +67,16 @@ TEST(CutPoints, a_value_that_a_step_reads_is_computed_once) {
   };
   EXPECT_EQ(operations(fuse_regions(layers(1))), 1);
   EXPECT_EQ(operations(fuse_regions(layers(8))), 8);
+  // So is one that only kernels read, from three values on.
+  GraphBuilder b("g");
+  const Dims square = {Dim::symbol(0), Dim::symbol(0)};
+  Value x = b.input("x", DType::F32, square);
+  const Value w = b.input("w", DType::F32, square);
+  for (int i = 0; i < 8; ++i) x = b.binary(Opcode::add, x, b.matmul(b.unary(Opcode::exp, x), w));
+  b.output(x);
+  const int all = operations(fuse_regions(b.build()));
+  EXPECT_GE(all, 16);
+  EXPECT_LE(all, 24);
   const Graph cheap = parse(R"(graph g(%x: f32[s0, s0]) -> (f32[s0, s0]) {
   %0 = exp(%x) : f32[s0, s0]
   %1 = matmul(%0, %0) : f32[s0, s0]

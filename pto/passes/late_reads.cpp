@@ -10,7 +10,6 @@ namespace pto {
 namespace {
 
 constexpr int kNever = 1 << 30;
-constexpr int kManyOperations = 8;  // take more than to read their result
 
 // Says whether a shape has each axis of another one: sizes with two names may be equal.
 bool has_all_axes(const Dims& shape, const Dims& whole) {
@@ -21,23 +20,28 @@ bool has_all_axes(const Dims& shape, const Dims& whole) {
 }  // namespace
 
 LateReads::LateReads(const Graph& graph, const StepNodes& steps)
-    : graph_(graph),
-      steps_(steps),
-      stage_(graph.nodes().size()),
-      first_use_(graph.nodes().size(), kNever) {
-  const auto stage = [&](Value v) -> int& { return stage_[static_cast<size_t>(v)]; };
-  const auto first_use = [&](Value v) -> int& { return first_use_[static_cast<size_t>(v)]; };
+    : graph_(graph), steps_(steps), first_use_(graph.nodes().size(), kNever) {
   const auto count = static_cast<Value>(graph.nodes().size());
+  std::vector<int> stage(graph.nodes().size());  // the steps in a row that lie before a value
+  const auto stage_of = [&](Value v) -> int& { return stage[static_cast<size_t>(v)]; };
+  const auto first = [&](Value v) -> int& { return first_use_[static_cast<size_t>(v)]; };
   for (Value v = 0; v < count; ++v)
     for (const Value operand : graph[v].operands)
-      stage(v) = std::max(stage(v), stage(operand) + (steps.has(v) && !is_made(operand)));
-  for (const Value root : steps.roots()) first_use(root) = stage(root);
+      stage_of(v) = std::max(stage_of(v), stage_of(operand) + (steps.has(v) && !is_made(operand)));
+  for (const Value root : steps.roots()) first(root) = stage_of(root);
   for (Value v = count - 1; v >= 0; --v)
     for (const Value operand : graph[v].operands)
-      first_use(operand) =
-          std::min(first_use(operand), steps.has(v) ? stage(operand) : first_use(v));
-  for (const Value root : steps.roots())
-    if (is_worth_reading(root)) worth_.insert(root);
+      first(operand) = std::min(first(operand), steps.has(v) ? stage_of(operand) : first(v));
+
+  const std::set<Value> roots(steps.roots().begin(), steps.roots().end());
+  std::set<Value> read_later;
+  for (Value v = 0; v < count; ++v)
+    for (const Value operand : graph[v].operands)
+      if (!is_made(v) && first(v) > first(operand)) read_later.insert(operand);
+  for (const Value v : read_later) {
+    if (is_made(v) || (roots.count(v) == 0 && belongs_to_readers(graph, graph[v]))) continue;
+    if (roots.count(v) != 0 ? takes_more(v, 1, 7) : takes_more(v, 2, 15)) worth_.insert(v);
+  }
 }
 
 bool LateReads::any() const {
@@ -47,24 +51,26 @@ bool LateReads::any() const {
   return false;
 }
 
-// Two values of its size in memory, or many operations, take more than to read the one.
-bool LateReads::is_worth_reading(Value root) const {
+// Says whether a value is computed from more values of its size in memory, or by more operations.
+// A reduction lies in memory, too.
+bool LateReads::takes_more(Value v, int whole_values, int operations) const {
   std::set<Value> seen;
-  std::vector<Value> todo = {root};
-  int whole = 0, operations = 0;
-  while (!todo.empty()) {
-    const Value v = todo.back();
+  std::vector<Value> todo = {v};
+  while (!todo.empty() && whole_values >= 0 && operations >= 0) {
+    const Value one = todo.back();
     todo.pop_back();
-    if (!seen.insert(v).second) continue;
-    if (v != root && (is_made(v) || worth_.count(v) != 0)) {
-      whole += has_all_axes(graph_[v].type.shape, graph_[root].type.shape);
+    if (!seen.insert(one).second) continue;
+    const Node& node = graph_[one];
+    const bool is_read =
+        is_made(one) || worth_.count(one) != 0 || info(node.op).family == Family::Reduce;
+    if (one != v && is_read) {
+      whole_values -= has_all_axes(node.type.shape, graph_[v].type.shape);
     } else {
-      operations += !belongs_to_readers(graph_, graph_[v]);
-      todo.insert(todo.end(), graph_[v].operands.begin(), graph_[v].operands.end());
+      operations -= !belongs_to_readers(graph_, node);
+      todo.insert(todo.end(), node.operands.begin(), node.operands.end());
     }
-    if (whole >= 2 || operations >= kManyOperations) return true;
   }
-  return false;
+  return whole_values < 0 || operations < 0;
 }
 
 }  // namespace pto

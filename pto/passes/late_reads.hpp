@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // LateReads: says which values kernels read from memory although they could compute them again:
-// those that a step reads, and that lie there before the reader runs, since it waits for a step
-// behind them.
+// those that kernels compute for a step, or for other kernels, before the reader runs, since it
+// waits for a step behind them.
 //
 //     const LateReads late(graph, StepNodes(graph, false));   // y1 = y0 + y0 @ w; y2 = y1 + y1 @ w
 //     late.reads(late.first_use(y2), y1);                     // true
 //
-// Without them each layer's kernel would compute all layers before it. A value that one operation
-// makes of another in memory is computed again, which takes no more than to read it.
+// Without them each layer's kernel would compute all layers before it. What takes no more than to
+// read it, or to store and read it where no step needs it, is computed again.
 //
 // Thread safety: immutable.
 #pragma once
@@ -27,18 +27,15 @@ class LateReads {
   // The stage in which a value is computed first: for itself, or for those that read it.
   int first_use(Value v) const { return first_use_[static_cast<size_t>(v)]; }
   // Says whether a kernel of this stage reads the value from memory.
-  bool reads(int stage, Value v) const {
-    return stage > stage_[static_cast<size_t>(v)] && worth_.count(v) != 0;
-  }
+  bool reads(int stage, Value v) const { return stage > first_use(v) && worth_.count(v) != 0; }
   bool any() const;
 
  private:
   bool is_made(Value v) const { return graph_[v].is_parameter() || steps_.has(v); }
-  bool is_worth_reading(Value root) const;
+  bool takes_more(Value v, int whole_values, int operations) const;
 
   const Graph& graph_;
   const StepNodes& steps_;
-  std::vector<int> stage_;  // the steps in a row that lie before a value
   std::vector<int> first_use_;
   std::set<Value> worth_;
 };
