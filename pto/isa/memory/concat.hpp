@@ -6,8 +6,8 @@
 //     TINTERLEAVE(d1, d0, s1, s0);       // s0[0] s1[0] s0[1] ...: the first half to d0
 //     TDEINTERLEAVE(d1, d0, s1, s0);     // back: even elements of s0, s1 to d0, odd ones to d1
 //
-// Invariant: only the valid region of a destination is written, as far as the sources reach. A
-// destination may be a source.
+// Invariant: TCONCAT writes the valid region of its destination, as far as the sources reach; the
+// others write what comes of the valid regions of their sources. A destination may be a source.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/shuffle.hpp"
