@@ -57,6 +57,13 @@ def test_the_plain_program_adds_odd_lengths(compiler, tmp_path):
     )
 
 
+@pytest.mark.parametrize("target", [[], ["-DPTO_PORTABLE"]], ids=["", "portable"])
+@pytest.mark.parametrize("level", ["-O2", "-O3"])
+def test_tiles_of_two_types_share_memory(level, target, tmp_path):
+    done = run(build(tmp_path, SOURCES / "shared_memory.cpp", level, *target), cwd=tmp_path)
+    assert done.stdout == "41800000 41800000 3f800000\n", done.stderr
+
+
 def test_the_plain_program_is_clean_under_the_address_sanitizer(tmp_path):
     check_sums(run(build(tmp_path, EXAMPLE / "main.cpp", *ADDRESS), *LENGTHS, cwd=tmp_path))
 

@@ -36,7 +36,9 @@ PTO_INLINE void require_element(int row, int col, int rows, int cols) {
 }
 // Requires that rows x cols elements from (row, col) on lie within a tile of all_rows x all_cols.
 PTO_INLINE void require_window(int row, int col, int rows, int cols, int all_rows, int all_cols) {
-  if (rows > 0 && cols > 0) require_element(row + rows - 1, col + cols - 1, all_rows, all_cols);
+  if (rows <= 0 || cols <= 0) return;
+  require_element(row, col, all_rows, all_cols);
+  require_element(row + rows - 1, col + cols - 1, all_rows, all_cols);
 }
 // Requires that a window shares the layout of its source: its corners lie where the source's do.
 template <class D, class S>

@@ -149,6 +149,51 @@ TEST(CheckedRegions, a_window_ends_within_its_source) {
   TSUBVIEW(part, s, 16, 0);  // nothing is reached through it
 }
 
+TEST(CheckedRegions, a_window_begins_within_its_source) {
+  static Tile<TileType::Vec, float, 1, 131072> s;
+  Tile<TileType::Vec, float, 1, 64> part;
+  s.SetValue(65600, 3.0f);
+  TSUBVIEW(part, s, 0, 65600);
+  EXPECT_EQ(part.GetValue(0), 3.0f);
+  EXPECT_THAT(error_of([&] { TSUBVIEW(part, s, 0, -1); }),
+              testing::HasSubstr("element (0, -1) of a 1 x 131072 tile"));
+}
+
+TEST(CheckedRegions, views_of_pairs_count_numbers) {
+  static float4_e2m1x2_t pairs[32];
+  pto_register_range(pairs, sizeof pairs);
+  EXPECT_EQ(GlobalTensor(pairs).count(), 64);
+  Tile<TileType::Vec, float4_e2m1x2_t, 1, 64> all;
+  Tile<TileType::Vec, float4_e2m1x2_t, 1, 128> more;
+  using View = GlobalTensor<float4_e2m1x2_t, Shape<1, 1, 1, 1, 64>, Stride<1, 1, 1, 64, 1>>;
+  TLOAD(all, View(pairs));
+  TLOAD(all, GlobalTensor(pairs, 64));
+  EXPECT_THAT(error_of([&] { TLOAD(more, GlobalTensor(pairs, 66)); }),
+              testing::HasSubstr("the view reaches 1 byte beyond its memory"));
+  pto_unregister_range(pairs);
+}
+
+TEST(CheckedRegions, a_view_in_fractals_is_touched_where_the_tile_is_valid) {
+  static half upper[16 * 16];
+  pto_register_range(upper, sizeof upper);
+  using View = GlobalTensor<half, TileShape2D<half, 32, 16, Layout::NZ>,
+                            BaseShape2D<half, 32, 16, Layout::NZ>, Layout::NZ>;
+  TileNz<TileType::Mat, half, 32, 16> all;
+  Tile<TileType::Mat, half, 32, 16, BLayout::ColMajor, 16, 16, SLayout::RowMajor> part;
+  TLOAD(part, View(upper));
+  EXPECT_THAT(error_of([&] { TLOAD(all, View(upper)); }),
+              testing::HasSubstr("the view reaches 512 bytes beyond its memory"));
+  pto_unregister_range(upper);
+}
+
+void stores_a_half(half value, float* out) { *out = value; }
+
+TEST(CheckedRegions, a_kernel_takes_a_half) {
+  float out = 0;
+  EXPECT_EQ(EXEC_KERNEL_CMD(stores_a_half, 1, half(2.5f), &out), 0);
+  EXPECT_EQ(out, 2.5f);
+}
+
 TEST(CheckedRegions, addresses_of_tiles_are_aligned_and_lie_within_their_location) {
   Row row;
   EXPECT_ERROR(TASSIGN(row, 100),
