@@ -94,6 +94,47 @@ def test_what_positions_choose_and_write_is_what_the_interpreter_finds(seed):
         compare(write, x, rows, src)
 
 
+def rows_of(x):
+    return pto.cast(pto.arange(x.shape[0]), x.dtype)[:, None]
+
+
+def columns_of(x):
+    return pto.cast(pto.arange(x.shape[1]), x.dtype)
+
+
+# Positions along each axis of the loops of a kernel, and as values of their own.
+COUNTING = {
+    "columns": lambda x: x + columns_of(x),
+    "rows": lambda x: x * rows_of(x),
+    "both": lambda x: pto.where(rows_of(x) >= columns_of(x), x, 0),
+    "turned": lambda x: pto.transpose(x, 0, 1) + rows_of(x)[:, 0],
+    "folded columns": lambda x: pto.sum(x * columns_of(x), 1),
+    "folded rows": lambda x: pto.sum(x * rows_of(x), 0),
+    "rows while columns are folded": lambda x: pto.sum(x * rows_of(x), 1),
+    "columns while rows are folded": lambda x: pto.sum(x * columns_of(x), 0),
+    "all folded": lambda x: pto.sum(x * rows_of(x) + columns_of(x)),
+    "a row's own": lambda x: pto.cast(pto.sum(x, 1), x.dtype) * rows_of(x)[:, 0],
+    "alone": lambda x: (pto.arange(x.shape[1]), pto.arange(x.shape[0] * x.shape[1])),
+    "in another shape": lambda x: pto.reshape(pto.arange(x.shape[0] * x.shape[1]), x.shape) + 1,
+    "gathered": lambda x: pto.index_select(x, 1, pto.flip(pto.arange(x.shape[1]), [0])),
+    "scanned": lambda x: pto.cumsum(x * columns_of(x), 1),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (1, 1), (70, 1), (1, 5001), (33, 130), (0, 3), (2, 0)])
+@pytest.mark.parametrize("what", COUNTING)
+def test_kernels_count_positions_themselves(what, shape):
+    draw = np.random.default_rng(0)
+    for kind in (np.int32, np.float32):
+        compare(COUNTING[what], draw.integers(-4, 5, shape).astype(kind))
+
+
+def test_positions_that_only_kernels_read_take_no_memory():
+    x = np.zeros((3, 5000), np.float32)
+    found = pto.jit(lambda x: pto.argmax(x, 1, keepdim=True)).explain(x)
+    assert found.memory.peak(1) == 0 and "iota ->" not in str(found)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sorts_and_scans_are_those_of_the_interpreter(seed):
     case = Case(seed)

@@ -36,6 +36,16 @@ def scaled(x, w, bias, alpha: float = 0.3, beta: float = -1.7):
     return x @ w * alpha + bias * beta
 
 
+def causal(s):
+    rows, columns = pto.arange(s.shape[-2]), pto.arange(s.shape[-1])
+    return pto.where(columns <= pto.unsqueeze(rows, -1), s, -1.0) * pto.cast(rows[:, None], pto.f32)
+
+
+@pto.jit
+def masked(x, w, bias):
+    return causal(x @ w + bias)
+
+
 @pto.jit
 def chain(x, w, bias):
     h = pto.tanh(x @ w + bias)
@@ -61,6 +71,7 @@ AFTER = {
     normed: pto.jit(lambda s, x, w, bias: pto.layer_norm(s, bias)),
     turned: pto.jit(lambda s, x, w, bias: pto.transpose(pto.exp(s + bias), -1, -2)),
     scaled: pto.jit(lambda s, x, w, bias: s * 0.3 + bias * -1.7),
+    masked: pto.jit(lambda s, x, w, bias: causal(s + bias)),
     two: pto.jit(lambda s, x, w, bias: (pto.relu(s + bias), pto.sum(s + bias, -1))),
 }
 SHAPES = [((1,), 70, 1030), ((7,), 3, 65), ((1000,), 5, 200), ((961,), 2, 700), ((3, 5), 8, 300),
@@ -97,7 +108,7 @@ def steps(function, *arguments):
     return str(function.explain(*arguments)).split("==== steps ====")[1].split("====")[0]
 
 
-@pytest.mark.parametrize("function", [gelu_layer, normed, turned, scaled, two, chain],
+@pytest.mark.parametrize("function", [gelu_layer, normed, turned, scaled, masked, two, chain],
                          ids=lambda f: f.__name__)  # fmt: skip
 def test_the_tiles_of_a_product_run_side_by_side(function):
     lines = steps(function, *arrays((7,), 3, 65)).splitlines()

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Raised when a function here changes, so that a saved program never calls another one.
-enum { PTO_PROGRAM_VERSION = 6 };
+enum { PTO_PROGRAM_VERSION = 7 };
 
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.
@@ -45,9 +45,6 @@ int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor
                      const pto_tensor* a, const pto_tensor* b, int32_t precision,
                      const pto_packed_right* packed, pto_pages* pages, const pto_runs* soon,
                      int32_t threads);
-
-// Writes into each element of out, of type i64, its position along the axis.
-void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads);
 
 // pto_gather writes into out the elements of x at the positions along the axis. pto_scatter writes
 // the part at these positions of out, or adds it there. The index has as many axes as the tensor

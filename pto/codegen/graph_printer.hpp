@@ -90,7 +90,6 @@ class GraphPrinter {
   void copy_outputs();
 
   // --- operations along an axis: print_along.cpp -------------------------------------------------
-  void print_iota(Value v);
   void print_gather(Value v);
   void print_pages_ahead(Value v);
   bool has_copied_moves(Value v) const;

@@ -50,16 +50,6 @@ void GraphPrinter::define_tensors(const std::vector<std::pair<std::string, MemRe
   }
 }
 
-void GraphPrinter::print_iota(Value v) {
-  const Node& node = graph_[v];
-  const MemRef out = home_of({v, 0}, node.type);
-  w_.open("{");
-  define_tensors({{"out", out}});
-  w_.line("pto_iota(&out, " + axis_of(node) + ", " + kThreads + ");");
-  w_.close("}");
-  places_[v] = out;
-}
-
 void GraphPrinter::print_gather(Value v) {
   const Node& node = graph_[v];
   if (finds_next_) return print_pages_ahead(v);

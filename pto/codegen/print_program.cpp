@@ -77,8 +77,6 @@ void GraphPrinter::print_node(Value v) {
       return print_concat(v);
     case Opcode::matmul:
       return print_matmul(v);
-    case Opcode::iota:
-      return print_iota(v);
     case Opcode::empty:
       places_[v] = home_of({v, 0}, node.type);
       return;

@@ -330,40 +330,6 @@ void RegionBody::print_stores(int sweep) {
   for (const std::string& store : stores) w_.line(store);
 }
 
-// How far ahead the lines of the region ask for memory.
-std::optional<int64_t> RegionBody::prefetch_bytes() const {
-  for (const Node& node : body_.nodes())
-    if (const Hint* hint = find_hint(node, "prefetch_bytes"); hint && !hint->numbers.empty())
-      return hint->numbers[0];
-  return std::nullopt;
-}
-
-// Prefetches the next row where there are rows, unless a hint says how far. The CPU itself sees one
-// stream of elements: lines asked for beside it cost 10 to 20 % between 512 KB and 64 MB (Zen 4).
-// Rows that are read once are such a stream, too; where they are read again, it waits.
-void RegionBody::print_prefetch() {
-  const std::optional<int64_t> bytes = prefetch_bytes();
-  if (bytes == 0 || (!bytes && !plan_.rows)) return;
-  std::set<std::string> done;
-  for (const Instance& i : plan_.instances) {
-    if (i.input < 0 || i.accesses.empty() || i.accesses.back().step != AxisStep::Unit) continue;
-    const int tensor = tensor_of_input_[static_cast<size_t>(i.input)];
-    const std::vector<int> items = plan_.item_axes();
-    const AxisAccess row =
-        items.empty() ? AxisAccess{} : i.accesses[static_cast<size_t>(items.back())];
-    if (!items.empty() && row.step == AxisStep::None) continue;  // the same row again
-    if (plan_.rows && items.empty()) continue;                   // there is only one row
-    const int64_t item = pto::bytes(body_[i.value].type.dtype);
-    std::string ahead = bytes ? std::to_string(std::max<int64_t>(*bytes / item, 1))
-                              : stride(tensor, row.dims.back());
-    if (!bytes && plan_.loop_axes().empty())
-      ahead += " * rows_ahead(n * " + std::to_string(item) + ")";
-    const std::string from = offset(tensor, i.accesses) + " + j + " + ahead;
-    const char* const how = bytes || plan_.sweeps > 1 ? "prefetch" : "prefetch_stream";
-    if (done.insert(from).second) w_.line(std::string("if (far) ") + how + "(w, " + from + ");");
-  }
-}
-
 // --- values ------------------------------------------------------------------------------------
 
 const std::string* RegionBody::defined(int i) const {
@@ -417,6 +383,8 @@ void RegionBody::define(int i, const std::string& name) {
     define_load(i, name);
   else if (is_literal(i))
     w_.line("auto " + name + " = spread(" + width_ + ", " + literal(i) + ");");
+  else if (node(i).op == Opcode::iota)
+    define_positions(i, name);
   else
     define_instruction(i, name);
 }
@@ -431,25 +399,6 @@ std::string RegionBody::literal(int i) const {
     scalar += body_[v].op == Opcode::scalar;
   }
   return "scalar<" + type_of(i) + ">(args, " + std::to_string(scalars_[scalar]) + ")";
-}
-
-void RegionBody::define_load(int i, const std::string& name) {
-  const Instance& instance = plan_.at(i);
-  const int tensor = tensor_of_input_[static_cast<size_t>(instance.input)];
-  const AxisAccess access = instance.accesses.empty() ? AxisAccess{} : instance.accesses.back();
-  const std::string from = width_ + ", " + offset(tensor, instance.accesses);
-  const std::string head = "auto " + name + " = load";
-  const std::string type = "<" + type_of(i) + ">(";
-  if (access.step == AxisStep::None)
-    w_.line(head + "_one" + type + from + ");");
-  else if (access.step == AxisStep::Unit)
-    w_.line(head + (by_vector_ ? "_vector" : "") + type + from + " + j);");
-  else if (access.step == AxisStep::Folded)
-    w_.line(head + "_folded" + type + from + ", j, " +
-            folded(tensor, instance.accesses.size() - 1) + ");");
-  else
-    w_.line(head + "_strided" + type + from + " + j * " + stride(tensor, access.dims.back()) +
-            ", " + stride(tensor, access.dims.back()) + ");");
 }
 
 // Says whether an addition rounds once with the product that it adds.

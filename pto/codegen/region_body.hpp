@@ -93,6 +93,7 @@ class RegionBody {
   std::string tile(int i);
   void define(int i, const std::string& name);
   void define_load(int i, const std::string& name);
+  void define_positions(int i, const std::string& name);
   void define_instruction(int i, const std::string& name);
   bool takes_product(int i) const;
   std::string factors(int product);

@@ -103,6 +103,7 @@ class Planner {
       made.input = input_index(value);
       made.accesses = load_accesses(node.type.shape, map, strides_[tensor_index(made.input)]);
     }
+    if (node.op == Opcode::iota) made.accesses = accesses_of_positions(node, map);
     plan_.instances.push_back(std::move(made));
     return known_[{value, map}] = static_cast<int>(plan_.instances.size()) - 1;
   }
@@ -137,13 +138,22 @@ class Planner {
     return accesses;
   }
 
+  // Positions lie as in a tensor that has them along one axis, and repeats them along the others.
+  std::vector<AxisAccess> accesses_of_positions(const Node& iota, const AxisMap& map) const {
+    std::vector<AxisAccess> accesses(plan_.axes.size());
+    const auto along = static_cast<int>(iota.attributes.axes[0]);
+    if (const int axis = map[static_cast<size_t>(along)]; axis >= 0)
+      accesses[static_cast<size_t>(axis)] = {AxisStep::Unit, {along}};
+    return accesses;
+  }
+
   StrideClass layout_of_output(size_t output) const {
     const size_t place = tensor_index(static_cast<int>(body_.inputs().size())) + output;
     return place < strides_.size() ? strides_[place] : StrideClass::Contiguous;
   }
 
-  bool is_dense(const Instance& load) const {
-    return strides_[tensor_index(load.input)] == StrideClass::Contiguous;
+  bool is_dense(const Instance& i) const {
+    return i.input < 0 || strides_[tensor_index(i.input)] == StrideClass::Contiguous;
   }
 
   // True where two neighbouring axes are one in this tensor's memory if it is dense, or where the
@@ -161,7 +171,7 @@ class Planner {
     const bool inner = plan_.axes[axis].inner;
     if (inner != plan_.axes[axis + 1].inner) return false;
     for (const Instance& i : plan_.instances) {
-      if (i.input < 0) continue;
+      if (i.accesses.empty()) continue;
       const bool varies = !i.accesses[axis].dims.empty();
       if (varies && !inner && !is_dense(i)) return false;
       if (!mergeable(i.accesses, axis, body_[i.value].type.shape)) return false;
@@ -188,7 +198,7 @@ class Planner {
   void merge_axes() {
     for (size_t axis = plan_.axes.empty() ? 0 : plan_.axes.size() - 1; axis-- > 0;) {
       if (!mergeable_everywhere(axis)) continue;
-      for (Instance& i : plan_.instances) merge(&i.accesses, axis, i.input < 0 || is_dense(i));
+      for (Instance& i : plan_.instances) merge(&i.accesses, axis, is_dense(i));
       for (size_t o = 0; o < plan_.outputs.size(); ++o)
         merge(&plan_.outputs[o].accesses, axis, layout_of_output(o) == StrideClass::Contiguous);
       const RegionAxis outer = plan_.axes[axis];

@@ -55,7 +55,7 @@ struct Instance {
   bool reduces = false;
   std::optional<Dim> count;          // for a sum of ones: their number, known without a sweep
   int input = -1;                    // the body's input that a load reads; else -1
-  std::vector<AxisAccess> accesses;  // one per axis, for a load
+  std::vector<AxisAccess> accesses;  // one per axis, for a load and for positions
 };
 
 struct RegionOutput {

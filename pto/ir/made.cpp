@@ -17,7 +17,6 @@ bool makes_tensors(Opcode op) {
     case Opcode::matmul:
     case Opcode::update:
     case Opcode::concat:
-    case Opcode::iota:
     case Opcode::empty:
     case Opcode::gather:
     case Opcode::scatter:

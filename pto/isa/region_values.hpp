@@ -96,6 +96,17 @@ PTO_INLINE auto spread(W w, T value) {
   return t;
 }
 
+// Returns the numbers from `start` on.
+template <class W>
+PTO_INLINE auto positions(W w, int64_t start) {
+  constexpr int N = kLanes<int64_t>;
+  auto t = make<int64_t>(w);
+  PTO_UNROLL
+  for (int i = 0; i < decltype(t)::Numel; i += N)
+    lanes::store<N>(t.data() + i, lanes::iota<int64_t, N>() + (start + i));
+  return t;
+}
+
 template <class To>
 constexpr RoundMode kConvertMode =
     kSame<To, float> || kSame<To, double> || kSame<To, half> || kSame<To, bfloat16_t>

@@ -21,7 +21,7 @@ from pto.language.plan import Plan, Step
 _MADE_BY_PASSES = ("takes_product", "tuned")
 _NUMBERS_OF_CALLS = ("leaf_call",)  # count uses of a name
 _TOLD_APART = ("constant",)  # by what explain says of constants
-_FREE = ("constant", "moved", "parameter")  # forms of nodes that belong to each reader
+_FREE = ("constant", "moved", "parameter", "position")  # forms of nodes that belong to each reader
 
 
 @dataclass(frozen=True)

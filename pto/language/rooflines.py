@@ -29,7 +29,7 @@ _ELEMENTS = 1 << 12  # of a function's measurement, so few that one thread compu
 _SMALLEST, _LARGEST = 16 << 10, 64 << 20  # working sets whose bandwidth is measured
 _AT_ONCE = 4 << 20  # bytes of a call
 _SECONDS = 2e-3  # that a measurement takes at least
-_STEPS = ("matmul", "concat", "iota", "gather", "cumsum", "cumprod", "cummax", "cummin")
+_STEPS = ("matmul", "concat", "gather", "cumsum", "cumprod", "cummax", "cummin")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pto_iota, pto_gather, pto_scatter (abi/program.h): elements at positions that an index holds.
+// pto_gather, pto_scatter (abi/program.h): elements at positions that an index holds.
 //
 // A Walk visits the elements that checked positions name, and copies at once a row that one
 // position names as a whole.
@@ -257,28 +257,6 @@ void scatter(const Walk& walk, T* out, const T* part, int32_t threads) {
 
 }  // namespace
 }  // namespace pto
-
-void pto_iota(const pto_tensor* out, int32_t axis, int32_t threads) {
-  int64_t zero[PTO_MAX_RANK] = {};
-  pto_tensor none = *out;
-  none.strides = zero;
-  const pto::Walk walk(*out, none, none, nullptr, axis);
-  if (walk.items == 0) return;
-  const auto cut = static_cast<size_t>(walk.largest(true));
-  auto* const to = static_cast<int64_t*>(out->data);
-  int64_t inner = 1;  // the index of a walk counts all elements in row-major order
-  for (int d = axis + 1; d < out->rank; ++d) inner *= out->sizes[d];
-  pto::for_blocks(
-      walk.loops[cut].size, walk.items * 8, threads, [&](int32_t, int64_t first, int64_t last) {
-        walk.run(cut, first, last, [&](const pto::Loop& row, int64_t near, int64_t, int64_t index) {
-          const int64_t start = index / inner % out->sizes[axis], step = row.is_axis ? 1 : 0;
-          if (row.near == 1)
-            for (int64_t i = 0; i < row.size; ++i) to[near + i] = start + i * step;
-          else
-            for (int64_t i = 0; i < row.size; ++i) to[near + i * row.near] = start + i * step;
-        });
-      });
-}
 
 int32_t pto_gather(pto_services* services, const char* where, const pto_tensor* out,
                    const pto_tensor* x, const pto_tensor* index, int32_t axis, int32_t joined,

@@ -183,7 +183,7 @@ class Cutter {
 }  // namespace
 
 bool belongs_to_readers(const Graph& graph, const Node& node) {
-  return node.op == Opcode::constant || node.op == Opcode::broadcast ||
+  return node.op == Opcode::constant || node.op == Opcode::iota || node.op == Opcode::broadcast ||
          node.op == Opcode::transpose || node.op == Opcode::reshape || is_count(graph, node) ||
          is_number(node.type);
 }

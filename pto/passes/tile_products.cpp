@@ -6,6 +6,7 @@
 #include <set>
 
 #include "pto/ir/rebuild.hpp"
+#include "pto/passes/kernel_of_tile.hpp"
 #include "pto/passes/product_group.hpp"
 
 namespace pto {
@@ -102,24 +103,6 @@ class Tiling {
   const Wanted wanted_;
 };
 
-// Copies the body of a kernel with the sizes of a tile.
-Graph tiled_body(const Graph& body, const ProductGroup::Member& member,
-                 const Dim* const parts[kCuts]) {
-  GraphBuilder b(body.name());
-  std::vector<Value> place;
-  for (Value v = 0; v < static_cast<Value>(body.nodes().size()); ++v) {
-    Node node = body[v];
-    for (int cut = 0; cut < kCuts; ++cut)
-      if (const int axis = parts[cut] ? member.axes[cut][static_cast<size_t>(v)] : -1; axis >= 0)
-        node.type.shape[static_cast<size_t>(axis)] = *parts[cut];
-    for (Value& operand : node.operands) operand = place[static_cast<size_t>(operand)];
-    place.push_back(b.copy(node, node.operands));
-    b.add_locations(place.back(), node.locations);
-  }
-  for (const Value v : body.outputs()) b.output(place[static_cast<size_t>(v)]);
-  return b.build();
-}
-
 // Builds the body of the loop over tiles.
 class TileBody {
  public:
@@ -207,7 +190,11 @@ class TileBody {
 
   void run(const ProductGroup::Member& member) {
     const Node& node = graph_[member.fused];
+    const Dim* parts[kCuts];
+    for (const int cut : {0, 1}) parts[cut] = group_.cuts(cut) ? &part_[cut] : nullptr;
+    TileKernel tile = kernel_of_tile(node.body(), member.axes, parts);
     std::vector<Value> operands;
+    for (const int cut : tile.starts) operands.push_back(offset_[cut]);
     for (size_t i = 0; i < node.operands.size(); ++i) {
       int axes[kCuts] = {-1, -1};
       const auto input = static_cast<size_t>(node.body().inputs()[i]);
@@ -216,9 +203,7 @@ class TileBody {
       const Value v = node.operands[i];
       operands.push_back(group_.has(v) ? made_.at(v) : part(v, axes));
     }
-    const Dim* parts[kCuts];
-    for (const int cut : {0, 1}) parts[cut] = group_.cuts(cut) ? &part_[cut] : nullptr;
-    const Value fused = b_.fused(operands, tiled_body(node.body(), member, parts));
+    const Value fused = b_.fused(operands, std::move(tile.body));
     for (Value v = member.fused + 1; v < static_cast<Value>(graph_.nodes().size()); ++v)
       if (graph_[v].op == Opcode::result && graph_[v].operands[0] == member.fused) {
         made_[v] = b_.result(fused, graph_[v].attributes.index);

@@ -83,6 +83,16 @@ TEST(TileProducts, ElementsNeedOneTile) {
         "rows columns ");
 }
 
+TEST(TileProducts, PositionsBeginWhereTheTileDoes) {
+  check(text_of("  %1 = iota {axes=[0]} : i64[ROWS, 1]\n"
+                "  %2 = iota {axes=[1]} : i64[ROWS, COLS]\n"
+                "  %3 = broadcast(%1) : i64[ROWS, COLS]\n"
+                "  %4 = le(%2, %3) : bool[ROWS, COLS]\n"
+                "  %5 = where(%4, %0, %rest) : f32[ROWS, COLS]\n"
+                "  return %5\n"),
+        "rows columns ");
+}
+
 // The number of tiles of a product of 100 rows and 700 columns with hints.
 std::string tiles(const std::string& hints) {
   std::string text =

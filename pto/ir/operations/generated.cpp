@@ -37,7 +37,7 @@ namespace operations {
 
 constinit const Operation iota{.info = {"iota", "", Family::Structure, 0},
                                .field = Field::Axes,
-                               .kernel = KernelForm::Step,
+                               .kernel = KernelForm::Position,
                                .infer = infer_iota,
                                .evaluate = evaluate_iota};
 constinit const Operation empty{.info = {"empty", "", Family::Structure, 0},

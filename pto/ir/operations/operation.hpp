@@ -38,6 +38,7 @@ enum class KernelForm : uint8_t {
   Step,       // a statement of its own between the kernels
   Parameter,  // a load, or a number of the call
   Constant,   // a literal
+  Position,   // where the loops are
   Moved,      // the elements of its operand, addressed in another way
   Element,    // one instruction on micro-tiles
   Reduction,  // a sweep of its own
