@@ -33,6 +33,10 @@ class Undefined:
         )
         self.__dict__.update(_name=name, _told=(what, why, fix))
 
+    @property
+    def why(self) -> str:
+        return self._told[1]
+
     def _use(self, *_: Any, **__: Any) -> NoReturn:
         fail(*self._told, InvalidType)
 

@@ -26,9 +26,10 @@ from pto.language.elementwise import ne
 from pto.language.location import fail
 from pto.language.logic import logical_and, logical_not, logical_or
 from pto.language.not_carried import held
+from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current
-from pto.language.types import constant, number
+from pto.language.types import constant, describe, number
 from pto.language.ways import Way
 from pto.language.whole import whole
 
@@ -108,6 +109,31 @@ def _is_plain(way: Way) -> bool:
         return False
     b, last = way.scope.builder, way.found.node
     return all(b.node(v)[0] in _PLAIN and not b.type(v)[1] for v in range(last + 1))
+
+
+def joined(word: str, *tests: Test) -> Any:
+    """`a and b` or `a or b` as a value: one of them, as in Python, or a traced condition."""
+    for i, test in enumerate(tests):
+        value = unwrapped(found := test())
+        if _is_condition(value):
+            rest = (functools.partial(_condition, word, one) for one in tests[i + 1 :])
+            return (both if word == "and" else either)(lambda value=value: value, *rest)
+        if i + 1 == len(tests) or bool(found) is (word == "or"):
+            return found
+    raise AssertionError("no operand")
+
+
+def _is_condition(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype is boolean and not value.ndim
+
+
+def _condition(word: str, test: Test) -> Any:
+    value = unwrapped(test())
+    if not _is_condition(value) and not isinstance(value, bool):
+        fail(f"a traced condition {word} {describe(value)}",
+             "it is one of them, which is known only at the call",
+             "compare the number; choose by pto.where, or by if and else", InvalidType)  # fmt: skip
+    return value
 
 
 def negated(value: Any) -> Any:

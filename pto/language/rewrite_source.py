@@ -24,14 +24,15 @@ from pto.language.control import run_loop
 from pto.language.location import shown
 from pto.language.operation import names_of
 from pto.language.repeat import run_while
+from pto.language.returns import returned, with_one_return
 from pto.language.rewrite_statements import RUNTIME, Statements, arguments
 from pto.language.steps import Steps
 
 _CALLS = types.SimpleNamespace(
     asserted=asserted, run_loop=run_loop, run_if=run_if, run_while=run_while,
     known=conditions.known, both=conditions.both, either=conditions.either,
-    negated=conditions.negated, compared=conditions.compared, choose=conditions.choose,
-    extreme=conditions.extreme, Steps=Steps,
+    joined=conditions.joined, negated=conditions.negated, compared=conditions.compared,
+    choose=conditions.choose, extreme=conditions.extreme, Steps=Steps, returned=returned,
 )  # fmt: skip
 
 _of_calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -48,8 +49,11 @@ def rewritten(function: types.FunctionType) -> types.FunctionType:
             _place(function),
         )
     definition = _Super(definition).visit(definition)
-    Statements(function).visit(definition)
-    return _compiled(function, ast.fix_missing_locations(definition))
+    try:
+        changed = Statements(function).visit(with_one_return(definition))
+    except InvalidType:  # a branch may hold less than the function
+        changed = Statements(function).visit(definition)
+    return _compiled(function, ast.fix_missing_locations(changed))
 
 
 def _called(value: Any) -> Any:
@@ -81,11 +85,16 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+_CHOOSES = (ast.If, ast.While, ast.IfExp, ast.Assert, ast.BoolOp, ast.Compare)
+
+
 def has_branches(function: types.FunctionType) -> bool:
-    """Says whether the text of a function has `if`, `while`, `assert` or `a if b else c`."""
+    """Says whether the text of a function has `if`, `while`, `assert`, `a if b else c`, or what may
+    be a condition: a comparison, `and`, `or`, `not`."""
     definition = definition_of(function)
     return definition is not None and any(
-        isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert)
+        isinstance(node, _CHOOSES)
+        or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
         for node in ast.walk(definition)
     )
 

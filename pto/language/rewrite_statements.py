@@ -15,6 +15,7 @@ stays; its condition must be known. Thread safety: pure functions.
 
 import ast
 import types
+from collections.abc import Callable
 from typing import Any
 
 from pto.errors import InvalidType
@@ -25,6 +26,7 @@ from pto.language.control import loop
 from pto.language.jumps import Flags, assign, flags_of, holds_not, placed, without_jumps
 from pto.language.location import shown
 
+_TIED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)  # to the function around them
 _ORDERED = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 
 
@@ -84,12 +86,11 @@ class Statements(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         if found := _jumps([*node.body, *node.orelse]) or _raises([*node.body, *node.orelse]):
             return self._kept(node, found[0])
-        self.generic_visit(node)
+        self._visit_with_test(node)
         names = self._variables([*node.body, *node.orelse])
         then = self._function("then", names, node.body, node.test)
         other = self._function("else", names, node.orelse, node.test)
-        call = _call("run_if", _condition(node.test), _name(then), _name(other), _texts(names),
-                     _locals())  # fmt: skip
+        call = _call("run_if", node.test, _name(then), _name(other), _texts(names), _locals())
         return _placed([then, other, _assignment(names, call)], node.test)
 
     def visit_While(self, node: ast.While) -> Any:
@@ -109,25 +110,39 @@ class Statements(ast.NodeTransformer):
         return [assign(flags.left, False, node), *self._while(node)]
 
     def _while(self, node: ast.While, but: set[str] = frozenset()) -> list[ast.stmt]:
-        self.generic_visit(node)
+        self._visit_with_test(node)
         names = self._variables(node.body, but)
-        test = self._function("test", names, [ast.Return(_condition(node.test))], node.test)
+        test = self._function("test", names, [ast.Return(node.test)], node.test)
         body = self._function("body", names, node.body, node.test)
         call = _call("run_while", _name(test), _name(body), _texts(names), _locals())
         return _placed([test, body, _assignment(names, call), *node.orelse], node.test)
 
     def visit_Assert(self, node: ast.Assert) -> Any:
-        self.generic_visit(node)
         text = ast.Constant(ast.unparse(node.test)) if node.msg is None else node.msg
-        call = _call("asserted", _condition(node.test), _lambda(text), ast.Constant(_written(text)))
+        written = _written(text)
+        self._visit_with_test(node)
+        call = _call("asserted", node.test, _lambda(node.msg or text), ast.Constant(written))
         return _placed([ast.Expr(call)], node.test)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        self.generic_visit(node)
-        if _has(node, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom):
+        self._visit_with_test(node)
+        if _has(node, *_TIED):
             return node
         ways = [_lambda(node.body), _lambda(node.orelse)]
-        return _placed([_call("choose", _condition(node.test), *ways)], node.test)[0]
+        return _placed([_call("choose", node.test, *ways)], node.test)[0]
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """`a and b` as a value: one of them, where it is no condition."""
+        self.generic_visit(node)
+        word = ast.Constant("and" if isinstance(node.op, ast.And) else "or")
+        return _unless_tied(node, lambda: _call("joined", word, *map(_lambda, node.values)))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        made = _unless_tied(node, lambda: _condition(node))
+        self.generic_visit(made)
+        return made
+
+    visit_Compare = visit_UnaryOp
 
     def visit_Call(self, node: ast.Call) -> Any:
         """Lets Python's min and max compare sizes and numbers of the call, too; a plain function
@@ -138,6 +153,11 @@ class Statements(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in ("min", "max") and not node.keywords:
             return _placed([_call("extreme", node.func, *node.args)], node)[0]
         return node
+
+    def _visit_with_test(self, node: Any) -> None:
+        """Visits a statement or expression whose test asks for truth alone."""
+        node.test = _unless_tied(node.test, lambda: _condition(node.test))
+        self.generic_visit(node)
 
     def _kept(self, node: Any, reason: ast.AST) -> Any:
         """A statement that stays, with a condition that must be known while tracing."""
@@ -243,10 +263,13 @@ def arguments(names: list[str]) -> ast.arguments:
     return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
 
 
+def _unless_tied(node: ast.expr, make: Callable[[], ast.expr]) -> ast.expr:
+    """The expression in the place of another, at its line; that itself where it is tied."""
+    return node if _has(node, *_TIED) else _placed([make()], node)[0]
+
+
 def _condition(test: ast.expr) -> ast.expr:
     """A condition whose `and`, `or`, `not` and comparisons also take traced values and sizes."""
-    if _has(test, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom):
-        return test
     if isinstance(test, ast.BoolOp):
         name = "both" if isinstance(test.op, ast.And) else "either"
         return _call(name, *(_lambda(_condition(value)) for value in test.values))

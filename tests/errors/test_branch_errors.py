@@ -15,10 +15,22 @@ def steers_with_a_vector(x, rows, out):
             out[i] = x[i]
 
 
+def returns_from_a_range(x, rows, out):
+    for i in range(2):
+        if rows[i] > 1:
+            return x
+    return -x
+
+
+def returns_two_shapes(x, rows, out):
+    if rows[0] > 1:
+        return x
+    return -x[0]
+
+
 def returns_on_one_path(x, rows, out):
     if rows[0] > 1:
         return x
-    return -x
 
 
 def breaks_out_of_a_range(x, rows, out):
@@ -98,7 +110,9 @@ def counts_in_python(x, rows, out):
 
 CASES = {
     steers_with_a_vector: (TypeError, "a condition (if", "one condition", "pto.where"),
-    returns_on_one_path: (TypeError, "an if with a return inside", "at the call", "pto.where"),
+    returns_from_a_range: (TypeError, "an if with a return inside", "at the call", "pto.where"),
+    returns_two_shapes: (TypeError, "return different things", "f32[s0, s1] and", "broadcast"),
+    returns_on_one_path: (TypeError, "return different things", "no tensor", "each path"),
     breaks_out_of_a_range: (TypeError, "an if with a break inside", "runs to its end", "pto.loop"),
     returns_from_a_while: (TypeError, "a while with a return inside", "", ""),
     raises_on_one_path: (TypeError, "an if with a raise inside", "at the call", ""),

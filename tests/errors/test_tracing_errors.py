@@ -73,7 +73,7 @@ CASES = {
     ),
     "mixed int and float": (lambda x, y: x * y, (I32, F32), TypeError, "i32 and f32", "", "f32"),
     "data-dependent if": (
-        steer, (F32,), TypeError, "an if with a return inside", "only at the call", "pto.where",
+        steer, (F32,), TypeError, "a condition (if, while) is bool[", "one condition", "pto.where",
     ),
     "data-dependent and": (
         lambda x: (x > 0) and (x < 1), (F32,), TypeError, "a condition", "", "combine conditions",
