@@ -61,7 +61,7 @@ BUDGETS = {
     "models": 2500,
     "operators": 3385,
     "ops": 5180,
-    "passes": 3350,
+    "passes": 3415,
     "pto": 2300,
     "studio": 1000,
     "tasks": 11500,

@@ -86,6 +86,33 @@ TEST(CutPoints, a_value_that_a_step_reads_is_computed_once) {
   EXPECT_EQ(operations(fuse_regions(cheap)), 3) << "exp is computed from x again";
 }
 
+// Rounds that divide by sums along an axis; every second one along the other axis.
+Graph rounds(int count, bool alternates) {
+  GraphBuilder b("g");
+  const Dims shape = {Dim::symbol(0), Dim::symbol(1)};
+  Value y = b.input("x", DType::F32, shape);
+  for (int i = 0; i < count; ++i) {
+    const int64_t axis = alternates ? i % 2 : 1;
+    y = b.binary(Opcode::div, y, b.broadcast(b.reduce(Opcode::sum, y, {axis}), shape));
+  }
+  b.output(y);
+  return b.build();
+}
+
+// Each sum along the other axis is a kernel of its own, which would divide anew from the first on.
+TEST(CutPoints, sums_along_other_axes_read_what_took_more_to_compute) {
+  const int few = operations(fuse_regions(rounds(12, true)));
+  EXPECT_EQ(operations(fuse_regions(rounds(24, true))) - few, few) << "in proportion to the rounds";
+  EXPECT_LE(few, 12 * 4);
+  const Graph one = fuse_regions(rounds(24, false));
+  EXPECT_EQ(kernels(one), 1) << print(one);
+  for (const int count : {3, 9}) {
+    const Graph before = rounds(count, true), after = fuse_regions(before);
+    const auto inputs = random_inputs(before, 1);
+    EXPECT_TRUE(same_bits(interpret(before, inputs)[0], interpret(after, inputs)[0]));
+  }
+}
+
 TEST(CutPoints, a_chain_that_cannot_be_cut_is_refused_where_it_is_too_long) {
   const auto fuse = [](int count) {
     GraphBuilder b("g");

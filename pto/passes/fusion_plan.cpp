@@ -11,28 +11,13 @@ namespace {
 
 bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce; }
 
-// Collects guards between two symbols, whose loop nests are one. Sizes equal to an expression stay
-// apart, since a kernel loops over the sizes as they are written.
-std::vector<Guard> symbol_guards(const Graph& graph) {
-  std::vector<Guard> found;
-  for (const Guard& guard : graph.guards())
-    if (guard.a.is_symbol() && guard.b.is_symbol()) found.push_back(guard);
-  return found;
-}
-
-Dim with_representatives(const EqualSizes& equal, const Dim& dim) {
-  if (dim.is_constant() || dim.is_symbol()) return equal.representative(dim);
-  return Dim::make(dim.op(), with_representatives(equal, dim.left()),
-                   with_representatives(equal, dim.right()));
-}
-
 }  // namespace
 
 FusionPlan::FusionPlan(const CutGraph& cut, bool is_body)
     : cut_(cut),
       graph_(cut.graph),
       steps_(graph_, is_body, cut.is_kept),
-      equal_(symbol_guards(graph_)),
+      nests_(graph_),
       ready_(graph_.nodes().size(), -1) {
   for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
     if (graph_[v].op == Opcode::size) definition_[graph_[v].attributes.size.value()] = v;
@@ -54,14 +39,14 @@ int FusionPlan::part_of(Value v) const {
 }
 
 std::string FusionPlan::key_of(Value reduce) {
-  return region_key(nest_key(reduce), stage_of(reduce), part_of(reduce));
+  return region_key(nest_of(reduce), stage_of(reduce), part_of(reduce));
 }
 
 // Says whether a region computes a reduction: a number of elements in each part and stage, since it
 // is known in front of all.
 bool FusionPlan::is_in(Value reduce, const std::string& key) {
   if (!is_count(graph_, graph_[reduce])) return key_of(reduce) == key;
-  return nest_key(reduce) == key.substr(0, key.find('@'));
+  return nest_of(reduce) == key.substr(0, key.find('@'));
 }
 
 bool FusionPlan::is_outside(Value v, const std::string& key) {
@@ -72,9 +57,7 @@ bool FusionPlan::is_outside(Value v, const std::string& key) {
 bool FusionPlan::is_leaf(Value v) const {
   return graph_[v].is_parameter() || (steps_.has(v) && graph_[v].op != Opcode::constant);
 }
-bool FusionPlan::reduces(Value v) const {
-  return is_reduce(graph_[v]) && !is_leaf(v) && !reduction(graph_, graph_[v]).axes.empty();
-}
+bool FusionPlan::reduces(Value v) const { return !is_leaf(v) && folds(graph_, graph_[v]); }
 
 // The first stage in which all sizes are known that a node names.
 int FusionPlan::ready_sizes(const Node& node) {
@@ -112,20 +95,6 @@ int FusionPlan::leaves_ready(Value v) {
   return leaves_ready(v, &seen);
 }
 
-// Returns a text that is equal for equal sizes.
-std::string FusionPlan::space_key(const Dims& space) const {
-  Dims same;
-  for (const Dim& dim : space) same.push_back(with_representatives(equal_, dim));
-  return text(same);
-}
-
-std::string FusionPlan::nest_key(Value reduce) const {
-  const Reduction r = reduction(graph_, graph_[reduce]);
-  std::string key = space_key(r.space);
-  for (int axis : r.axes) key += "/" + std::to_string(axis);
-  return key;
-}
-
 // Finds the reductions that `v`, needed at `map`, reads without another reduction between.
 void FusionPlan::uses(Value v, const AxisMap& map, std::set<std::pair<Value, AxisMap>>* seen,
                       std::vector<Use>* found) const {
@@ -155,7 +124,7 @@ int FusionPlan::stage_of(Value reduce) {
   for (const Use& use : uses_of(graph_[reduce].operands[0]))
     stage =
         std::max(stage, stage_of(use.reduction) +
-                            (use.in_place && nest_key(use.reduction) == nest_key(reduce) ? 0 : 1));
+                            (use.in_place && nest_of(use.reduction) == nest_of(reduce) ? 0 : 1));
   return stages_[reduce] = stage;
 }
 
@@ -183,15 +152,15 @@ FusionPlan::Placement FusionPlan::placement_of(Value v) {
   const std::vector<Use> used = uses_of(v);
   int stage = -1;
   for (const Use& use : used) stage = std::max(stage, stage_of(use.reduction));
-  const std::string space = space_key(iteration_space(graph_[v].type.shape));
+  const std::string space = nests_.of_space(iteration_space(graph_[v].type.shape));
   std::string key;
   const int from_steps = leaves_ready(v);
   if (from_steps > stage) return {region_key(space, from_steps, part), from_steps};
   for (const Use& use : used) {
     const bool last = stage_of(use.reduction) == stage;
-    const bool joins =
-        last && use.in_place && space_key(reduction(graph_, graph_[use.reduction]).space) == space;
-    const std::string candidate = region_key(nest_key(use.reduction), stage, part);
+    const bool joins = last && use.in_place &&
+                       nests_.of_space(reduction(graph_, graph_[use.reduction]).space) == space;
+    const std::string candidate = region_key(nest_of(use.reduction), stage, part);
     if (last && (!joins || (!key.empty() && key != candidate)))
       return {region_key(space, stage + 1, part), stage + 1};
     if (last) key = candidate;

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "pto/ir/axis_map.hpp"
-#include "pto/ir/verify.hpp"
 #include "pto/passes/cut_points.hpp"
+#include "pto/passes/nest_keys.hpp"
 #include "pto/passes/steps.hpp"
 
 namespace pto {
@@ -53,6 +53,7 @@ class FusionPlan {
     int stage;
   };
 
+  std::string nest_of(Value reduce) const { return nests_.of(graph_[reduce]); }
   std::string region_key(const std::string& nest, int stage, int part) const;
   int part_of(Value v) const;
   std::string key_of(Value reduce);
@@ -62,8 +63,6 @@ class FusionPlan {
   int ready_sizes(const Node& node);
   int leaves_ready(Value v, std::set<Value>* seen);
   int leaves_ready(Value v);
-  std::string space_key(const Dims& space) const;
-  std::string nest_key(Value reduce) const;
   void uses(Value v, const AxisMap& map, std::set<std::pair<Value, AxisMap>>* seen,
             std::vector<Use>* found) const;
   std::vector<Use> uses_of(Value v) const;
@@ -77,7 +76,7 @@ class FusionPlan {
   const CutGraph& cut_;
   const Graph& graph_;
   const StepNodes steps_;
-  const EqualSizes equal_;
+  const NestKeys nests_;
   std::vector<int> ready_;               // of steps; -1: not yet known
   std::map<int64_t, Value> definition_;  // of sizes from data
   std::map<Value, int> stages_;

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "pto/ir/infer.hpp"
+#include "pto/ir/operations/operation.hpp"
 #include "pto/passes/cut_points.hpp"
+#include "pto/passes/nest_keys.hpp"
 
 namespace pto {
 namespace {
@@ -17,21 +19,69 @@ bool has_all_axes(const Dims& shape, const Dims& whole) {
                     [](const Dim& a, const Dim& b) { return is_one(a) == is_one(b); });
 }
 
+constexpr int kExpensive = 4;  // operations of a division or function
+
+// Counts the operations of a node in a kernel over this shape.
+int cost(const Graph& graph, const Node& node, const Dims& whole) {
+  if (belongs_to_readers(graph, node)) return 0;
+  const bool is_expensive = operation(node.op).facts.is_expensive;
+  return is_expensive && has_all_axes(node.type.shape, whole) ? kExpensive : 1;
+}
+
+// The loop nest of reductions that a value is computed from in its stage.
+struct Nest {
+  enum class Kind { None, One, Several } kind = Kind::None;
+  std::string key;
+
+  void join(const Nest& other) {
+    if (other.kind == Kind::None || (kind == Kind::One && other.key == key)) return;
+    *this = kind == Kind::None ? other : Nest{Kind::Several, ""};
+  }
+};
+
+// Returns for each value the kernels and steps in a row that end in front of the one it is in.
+// Reductions are in one kernel where their loop nest is one.
+std::vector<int> stages_of(const Graph& graph, const StepNodes& steps) {
+  const NestKeys keys(graph);
+  std::vector<int> stages(graph.nodes().size());
+  std::vector<Nest> nests(graph.nodes().size());
+  for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v) {
+    int& stage = stages[static_cast<size_t>(v)];
+    Nest& nest = nests[static_cast<size_t>(v)];
+    for (const Value operand : graph[v].operands) {
+      const bool is_made = graph[operand].is_parameter() || steps.has(operand);
+      const int from = stages[static_cast<size_t>(operand)] + (steps.has(v) && !is_made);
+      if (from > stage) nest = {};
+      if (from >= stage) nest.join(nests[static_cast<size_t>(operand)]);
+      stage = std::max(stage, from);
+    }
+    if (steps.has(v)) nest = {};
+    if (nest.kind == Nest::Kind::Several) ++stage, nest = {};
+    if (steps.has(v) || !folds(graph, graph[v])) continue;
+    Nest own{Nest::Kind::One, keys.of(graph[v])};
+    stage += nest.kind == Nest::Kind::One && nest.key != own.key;
+    nest = std::move(own);
+  }
+  return stages;
+}
+
 }  // namespace
 
 LateReads::LateReads(const Graph& graph, const StepNodes& steps)
     : graph_(graph), steps_(steps), first_use_(graph.nodes().size(), kNever) {
   const auto count = static_cast<Value>(graph.nodes().size());
-  std::vector<int> stage(graph.nodes().size());  // the steps in a row that lie before a value
-  const auto stage_of = [&](Value v) -> int& { return stage[static_cast<size_t>(v)]; };
+  const std::vector<int> stages = stages_of(graph, steps);
+  const auto stage_of = [&](Value v) { return stages[static_cast<size_t>(v)]; };
   const auto first = [&](Value v) -> int& { return first_use_[static_cast<size_t>(v)]; };
-  for (Value v = 0; v < count; ++v)
+  for (const Value root : steps.any() ? steps.roots() : graph.outputs())
+    first(root) = stage_of(root);
+  for (Value v = count - 1; v >= 0; --v) {
+    const bool has_own = steps.has(v) || folds(graph, graph[v]);
     for (const Value operand : graph[v].operands)
-      stage_of(v) = std::max(stage_of(v), stage_of(operand) + (steps.has(v) && !is_made(operand)));
-  for (const Value root : steps.roots()) first(root) = stage_of(root);
-  for (Value v = count - 1; v >= 0; --v)
-    for (const Value operand : graph[v].operands)
-      first(operand) = std::min(first(operand), steps.has(v) ? stage_of(operand) : first(v));
+      first(operand) = std::min(first(operand), !has_own       ? first(v)
+                                                : steps.has(v) ? stage_of(operand)
+                                                               : stage_of(v));
+  }
 
   const std::set<Value> roots(steps.roots().begin(), steps.roots().end());
   std::set<Value> read_later;
@@ -39,7 +89,8 @@ LateReads::LateReads(const Graph& graph, const StepNodes& steps)
     for (const Value operand : graph[v].operands)
       if (!is_made(v) && first(v) > first(operand)) read_later.insert(operand);
   for (const Value v : read_later) {
-    if (is_made(v) || (roots.count(v) == 0 && belongs_to_readers(graph, graph[v]))) continue;
+    if (is_made(v) || folds(graph, graph[v])) continue;
+    if (roots.count(v) == 0 && belongs_to_readers(graph, graph[v])) continue;
     if (roots.count(v) != 0 ? takes_more(v, 1, 7) : takes_more(v, 2, 15)) worth_.insert(v);
   }
 }
@@ -66,7 +117,7 @@ bool LateReads::takes_more(Value v, int whole_values, int operations) const {
     if (one != v && is_read) {
       whole_values -= has_all_axes(node.type.shape, graph_[v].type.shape);
     } else {
-      operations -= !belongs_to_readers(graph_, node);
+      operations -= cost(graph_, node, graph_[v].type.shape);
       todo.insert(todo.end(), node.operands.begin(), node.operands.end());
     }
   }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // LateReads: says which values kernels read from memory although they could compute them again:
-// those that kernels compute for a step, or for other kernels, before the reader runs, since it
-// waits for a step behind them.
+// those that a kernel computes for a step or another kernel before the reader runs, since that waits
+// for a step behind them, or for a reduction in another loop nest.
 //
 //     const LateReads late(graph, StepNodes(graph, false));   // y1 = y0 + y0 @ w; y2 = y1 + y1 @ w
 //     late.reads(late.first_use(y2), y1);                     // true
 //
-// Without them each layer's kernel would compute all layers before it. What takes no more than to
-// read it, or to store and read it where no step needs it, is computed again.
+// Without them the kernel of each layer, or of each round of sums along rows and along columns,
+// would compute all before it. What takes no more than to read it, or to store and read it where no
+// step needs it, is computed again.
 //
 // Thread safety: immutable.
 #pragma once
