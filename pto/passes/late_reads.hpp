@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LateReads: says which values kernels read from memory although they could compute them again:
-// those that a kernel computes for a step or another kernel before the reader runs, since that waits
-// for a step behind them, or for a reduction in another loop nest.
+// those that a kernel computes for a step or another kernel before the reader runs, which waits for
+// a step behind them, or for a reduction in another loop nest.
 //
 //     const LateReads late(graph, StepNodes(graph, false));   // y1 = y0 + y0 @ w; y2 = y1 + y1 @ w
 //     late.reads(late.first_use(y2), y1);                     // true
