@@ -215,6 +215,26 @@ def test_a_gradient_that_is_wrong_is_found_by_its_laws():
     refused(wrong.check, "the gradient by x at element", "finite differences", kind=ValueError)
 
 
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda d: {"y": d * 2}, "gradients for y"),
+        (lambda d: (d, d), "gradients for 2 values"),
+        (lambda d: {"x": pto.sum(d)}, "grad gives f64[] for x"),
+        (lambda d: {"x": d > 0}, "grad gives bool[s0] for x"),
+        (lambda d: {"x": 3.0}, "grad gives the float 3.0 for x"),
+        (lambda d: "x", "grad gives the str 'x' for x"),
+    ],
+)
+def test_a_gradient_of_another_name_shape_or_type_is_refused(made, told):
+    plain = defined("(Tensor x) -> Tensor", cpp="TEXP(dst, x);", oracle=np.exp,
+                    grad=lambda ctx, d: made(d))  # fmt: skip
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(RuntimeError) as error:
+        pto.jit(lambda x: plain(x) * 1)(x).sum().backward()
+    assert told in str(error.value)
+
+
 @pto.tile_op("test_broken(Tensor x) -> Tensor")
 class broken:  # noqa: N801
     """Does not compile."""

@@ -38,7 +38,7 @@ from pto import _core, language
 from pto.errors import Error, InvalidType, InvalidValue, nearest
 from pto.language.differentiate import TILE_GRADIENTS
 from pto.language.dtypes import DType, bf16, dtype, f16, f32, f64
-from pto.language.gradient import GradientContext
+from pto.language.gradient import GradientContext, gradients_by_name
 from pto.language.location import describe, fail, shown, user_line
 from pto.language.operation import operation
 from pto.language.tensor import Tensor
@@ -190,11 +190,17 @@ class TileOperation(Signature):
         attributes = {a.name: values[a.name] for a in self.attributes}
         ctx = GradientContext(self, lambda name: y if name == "result" else values[name],
                               attributes, frozenset(self.tensor_names))  # fmt: skip
-        found = self.grad(ctx, d)
-        if isinstance(found, Tensor):
-            found = (found,)
-        if not isinstance(found, dict):
-            found = dict(zip(self.tensor_names, found, strict=False))
+        found = gradients_by_name(self, self.grad(ctx, d))
+        for name, gradient in found.items():
+            fits = isinstance(gradient, Tensor) and [*gradient.shape] == [*d.shape]
+            if gradient is not None and not (fits and gradient.dtype is d.dtype):
+                given = (f"{gradient.dtype}{list(gradient.shape)}"
+                         if isinstance(gradient, Tensor) else describe(gradient))  # fmt: skip
+                raise InvalidType(
+                    f"{self.name}: grad gives {given} for {name}",
+                    f"the gradient of an operand is like the result: {d.dtype}{list(d.shape)}",
+                    "broadcast or cast it; None says that there is none",
+                )
         return [found.get(a.name) for a in self.arguments]
 
 
