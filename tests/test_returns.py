@@ -49,6 +49,19 @@ def behind_what_is_known(x, n, mode="add"):
     return made[2]
 
 
+def on_both_ways(x, n):
+    if n[0] > 2:
+        if n[0] > 5:
+            return x * 7
+        x = x * 2
+    elif n[1] > 0:
+        if n[0] < 0:
+            return -x
+        x = x + 3
+    x = x + 1
+    return x
+
+
 def a_number(x, n):
     if n[0] > n[1]:
         return x[0] * n[0]
@@ -85,7 +98,16 @@ def kept_words(x, n, factor=0):
     return (x * k if none == 0 else x) if n[0] > 0 else x - k
 
 
-FUNCTIONS = [early, nested, behind_what_is_known, a_number, values, lazily, kept_words]
+FUNCTIONS = [
+    early,
+    nested,
+    on_both_ways,
+    behind_what_is_known,
+    a_number,
+    values,
+    lazily,
+    kept_words,
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)

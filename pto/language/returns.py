@@ -8,7 +8,8 @@
                                             _result = y
                                         return __pto.returned(_result)
 
-A return below a loop, `with` or `try` stays, and so does an `if` whose two ways may both go on.
+A return below a loop, `with` or `try` stays. Where both ways of an `if` may go on, a few statements
+behind it stand on both.
 
 Thread safety: pure functions; they make new nodes.
 """
@@ -24,6 +25,7 @@ from pto.language.jumps import placed
 from pto.language.location import fail
 
 _RESULT = "_result"
+_SHORT = 4  # statements that may stand on both ways of an if
 
 
 class _Stays(Exception):
@@ -92,10 +94,12 @@ def _finished(body: list[ast.stmt]) -> list[ast.stmt]:
         if not isinstance(node, ast.If):
             raise _Stays
         rest, changed = body[place + 1 :], copy.copy(node)
-        if rest and not _ends(node.body) and not _ends(node.orelse):
+        ways = [way for way in (node.body, node.orelse) if not _ends(way)]
+        if len(ways) > 1 and len(rest) > _SHORT:
             raise _Stays
         changed.body, changed.orelse = (
-            _finished(way if _ends(way) else [*way, *rest]) for way in (node.body, node.orelse)
+            _finished([*way, *copy.deepcopy(rest)] if way in ways else way)
+            for way in (node.body, node.orelse)
         )
         return [*body[:place], changed]
     if body and isinstance(body[-1], ast.Raise):
