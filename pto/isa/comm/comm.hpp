@@ -200,12 +200,20 @@ PTO_INLINE AsyncEvent TGET_ASYNC(const D& dst, const S& src, const AsyncSession&
   return {};
 }
 
+// Checks the views of all ranks, which an instruction writes or reads, as its operands.
+#define PTO_ENTER_GROUP(mnemonic, form, operand)          \
+  PTO_IF_CHECKED(for (int i = 0; i < group.nranks; ++i) { \
+    [[maybe_unused]] const G& view = group[i];            \
+    PTO_ENTER(mnemonic, form, operand);                   \
+  })
+
 // The root calls these alone, when its signals say that the others are ready.
 // TBROADCAST gives src to every rank's view.
 template <CollEngine Engine = CollEngine::AIV, class G, class S, class T, class... X>
 PTO_INLINE RecordEvent TBROADCAST(const ParallelGroup<G>& group, const S& src, const T& tile,
                                   const X&...) {
   PTO_ENTER(TBROADCAST, "group, src, tile, [pong]", in(src));
+  PTO_ENTER_GROUP(TBROADCAST, "group, src, tile, [pong]", out(view));
   for (int rank = 0; rank < group.nranks; ++rank) detail::copy(group[rank], src, tile, false);
   return {};
 }
@@ -214,6 +222,7 @@ PTO_INLINE RecordEvent TBROADCAST(const ParallelGroup<G>& group, const S& src, c
 template <CollEngine Engine = CollEngine::AIV, class G, class D, class T, class... X>
 PTO_INLINE RecordEvent TGATHER(const ParallelGroup<G>& group, const D& dst, const T&, const X&...) {
   PTO_ENTER(TGATHER, "group, dst, tile, [pong]", out(dst));
+  PTO_ENTER_GROUP(TGATHER, "group, dst, tile, [pong]", in(view));
   static_assert(detail::check_stacked<G, D>());
   int64_t row = 0;
   for (int rank = 0; rank < group.nranks; row += group[rank++].GetShape(3))
@@ -225,6 +234,7 @@ template <CollEngine Engine = CollEngine::AIV, class G, class S, class T, class.
 PTO_INLINE RecordEvent TSCATTER(const ParallelGroup<G>& group, const S& src, const T&,
                                 const X&...) {
   PTO_ENTER(TSCATTER, "group, src, tile, [pong]", in(src));
+  PTO_ENTER_GROUP(TSCATTER, "group, src, tile, [pong]", out(view));
   static_assert(detail::check_stacked<G, S>());
   int64_t row = 0;
   for (int rank = 0; rank < group.nranks; row += group[rank++].GetShape(3))
@@ -238,6 +248,7 @@ template <CollEngine Engine = CollEngine::AIV, class G, class D, class A, class.
 PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, const A& acc,
                                const X&... rest) {
   PTO_ENTER(TREDUCE, "group, dst, acc, recv, [pong], ReduceOp", out(dst));
+  PTO_ENTER_GROUP(TREDUCE, "group, dst, acc, recv, [pong], ReduceOp", in(view));
   static_assert(
       kIsTile<A>,
       "TREDUCE: the third operand is the tile in which hardware accumulates; give a tile");
@@ -258,6 +269,7 @@ PTO_INLINE RecordEvent TREDUCE(const ParallelGroup<G>& group, const D& dst, cons
     reduce_to(dst);
   return {};
 }
+#undef PTO_ENTER_GROUP
 
 }  // namespace comm
 PTO_NAMESPACE_END

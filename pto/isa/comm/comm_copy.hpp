@@ -125,6 +125,8 @@ void copy(const D& dst, const S& src, const T& tile, bool adds) {
 
 template <class T>
 PTO_INLINE T reduced(T a, T b, ReduceOp op) {
+  if constexpr (!kIsFloat<T>)
+    if (op == ReduceOp::Sum) return T(UnsignedOf<T>(a) + UnsignedOf<T>(b));
   if (op == ReduceOp::Sum) return T(a + b);
   if (a != a || b != b) return a != a ? a : b;
   return op == ReduceOp::Max ? (a < b ? b : a) : (b < a ? b : a);

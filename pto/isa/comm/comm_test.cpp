@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -136,6 +137,18 @@ TEST(Comm, collectives_of_the_root) {
   comm::TBROADCAST(others.group(), View(out.data()), tile);
   EXPECT_EQ(others.memory[3][2], 2);
   EXPECT_EQ(others.memory[3][kCols], -1);
+}
+
+TEST(Comm, integer_sums_wrap) {
+  using Row = GlobalTensor<int32_t, Shape<1, 1, 1, 1, 8>, Stride<8, 8, 8, 8, 1>>;
+  int32_t largest[8], ones[8], sums[8];
+  std::fill_n(largest, 8, INT32_MAX);
+  std::fill_n(ones, 8, 1);
+  Row views[] = {Row(largest), Row(ones)};
+  Tile<TileType::Vec, int32_t, 1, 8> acc, recv;
+  comm::TREDUCE(comm::ParallelGroup<Row>::Create(views, 2, 0), Row(sums), acc, recv,
+                comm::ReduceOp::Sum);
+  EXPECT_EQ(sums[7], INT32_MIN);
 }
 
 TEST(Comm, a_reduction_may_end_in_a_view_of_the_group) {

@@ -196,6 +196,26 @@ TEST(Checked, tables_and_prefetches_are_views_too) {
               testing::HasSubstr("TPREFETCH (d, g): the view reaches 128 bytes beyond"));
 }
 
+// Each rank's view is an operand of the instructions of groups.
+TEST(Checked, the_view_of_each_rank_ends_within_its_memory) {
+  using View = GlobalTensor<float, pto::Shape<1, 1, 1, 1, 16>, Stride<16, 16, 16, 16, 1>>;
+  Memory memory(64);
+  Tile<TileType::Vec, float, 1, 16> tile, other;
+  const View mine(memory.data() + 16);
+  View ranks[] = {View(memory.data()), View(memory.data() + 56)};
+  const auto group = comm::ParallelGroup<View>::Create(ranks, 2, 0);
+  const auto beyond = testing::HasSubstr("the view reaches 32 bytes beyond");
+  EXPECT_THAT(error_of([&] { comm::TBROADCAST(group, mine, tile); }), beyond);
+  EXPECT_THAT(error_of([&] { comm::TGATHER(group, mine, tile); }), beyond);
+  EXPECT_THAT(error_of([&] { comm::TSCATTER(group, mine, tile); }), beyond);
+  EXPECT_THAT(error_of([&] { comm::TREDUCE(group, mine, tile, other, comm::ReduceOp::Sum); }),
+              beyond);
+  EXPECT_EQ(memory.elements, std::vector<float>(64, 1.0f)) << "nothing was written before";
+  ranks[1] = View(memory.data() + 32);
+  comm::TREDUCE(group, mine, tile, other, comm::ReduceOp::Sum);
+  EXPECT_EQ(memory.elements[16], 2.0f);
+}
+
 TEST(Checked, the_extent_behind_a_one_argument_view_must_be_known) {
   alignas(64) float unknown[64] = {};
   Memory memory(64);
