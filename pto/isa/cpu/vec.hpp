@@ -98,6 +98,38 @@ template <int N>
 constexpr bool kHasBytes = false;
 #endif
 
+// Converts half a vector to a whole one in one instruction, for which GCC takes four.
+#if defined(PTO_TARGET_AVX512)
+template <class To, class From, int N>
+constexpr bool kWidensHalf = sizeof(To) == 2 * sizeof(From) && N * sizeof(To) == kVectorBytes &&
+                             ((sizeof(From) == 4 && (From(0.5) == From(0) || kSame<To, double>)) ||
+                              (sizeof(From) == 2 && From(0.5) == From(0) && To(0.5) == To(0)));
+#else
+template <class To, class From, int N>
+constexpr bool kWidensHalf = false;
+#endif
+
+template <class To, class From, int N>
+PTO_INLINE Vec<To, N> widened_half(Vec<From, N> narrow) {
+  constexpr bool kIsSigned = From(-1) < From(0);
+  Vec<To, N> wide;
+  if constexpr (kSame<From, float>)
+    asm("vcvtps2pd %1, %0" : "=v"(wide) : "v"(narrow));
+  else if constexpr (kSame<To, double> && kIsSigned)
+    asm("vcvtdq2pd %1, %0" : "=v"(wide) : "v"(narrow));
+  else if constexpr (kSame<To, double>)
+    asm("vcvtudq2pd %1, %0" : "=v"(wide) : "v"(narrow));
+  else if constexpr (sizeof(From) == 4 && kIsSigned)
+    asm("vpmovsxdq %1, %0" : "=v"(wide) : "v"(narrow));
+  else if constexpr (sizeof(From) == 4)
+    asm("vpmovzxdq %1, %0" : "=v"(wide) : "v"(narrow));
+  else if constexpr (kIsSigned)
+    asm("vpmovsxwd %1, %0" : "=v"(wide) : "v"(narrow));
+  else
+    asm("vpmovzxwd %1, %0" : "=v"(wide) : "v"(narrow));
+  return wide;
+}
+
 template <class To, class V>
 PTO_INLINE Vec<To, kCount<V>> convert(V v) {
   using From = LaneOf<V>;
@@ -109,6 +141,8 @@ PTO_INLINE Vec<To, kCount<V>> convert(V v) {
   else if constexpr (kHasBytes<N> && N <= 8 && sizeof(From) == 4 && From(0.5) == From(0) &&
                      sizeof(To) == 1)
     return narrowed_bytes<To, N>((Vec<int32_t, N>)v);
+  else if constexpr (kWidensHalf<To, From, N>)
+    return widened_half<To, From, N>(v);
   else
     return __builtin_convertvector(v, Vec<To, N>);
 }
