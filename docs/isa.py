@@ -21,9 +21,10 @@ Generated from `pto/isa/instructions.def` and `pto/isa/forms.def` by `./dev docs
 Every instruction is a function in namespace `pto`: destination first, then sources, then what the
 form adds; temporary tiles and events may follow and are ignored. Instructions on tiles return a
 `RecordEvent`. `d[i,j]` runs over the valid region of the destination; elements outside keep their
-values unless a row says otherwise. Reductions, sorts, products, TINTERLEAVE, TDEINTERLEAVE, TGATHER
-by a mask and TQUANT to MX types run over the valid regions of their sources instead, and write all
-that comes of them: give the destination room for it, and its valid region.
+values unless a row says otherwise. Reductions, sorts, products, TDEINTERLEAVE of one source,
+THISTOGRAM, TGATHER by a mask or a comparison and TQUANT to MX types run over the valid regions of
+their sources instead, and write all that comes of them: give the destination room for it, and its
+valid region. TINTERLEAVE, and TDEINTERLEAVE of two sources, run over that of `d0`.
 
 Temporaries in brackets may be left out. Types are those of the tiles, in the order of the operands,
 joined with colons, and written once where all are equal. Arithmetic on f16, bf16 and

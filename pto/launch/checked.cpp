@@ -429,8 +429,8 @@ void pto_check_covered(const char* name, const char* form, int32_t source, int32
                   pto::count_of(lacks_rows ? valid_rows : valid_cols,
                                 lacks_rows ? "valid row" : "valid column") +
                   " of the " + std::to_string(lacks_rows ? rows : cols) + " over which it runs",
-              "an instruction runs over the valid region of its destination, TCMP to packed bits "
-              "over that of its first source",
+              "an instruction runs over the valid region of its destination, some over that of a "
+              "source",
               "shrink that region, or widen the valid one of the source");
 }
 

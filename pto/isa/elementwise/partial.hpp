@@ -127,6 +127,10 @@ PTO_INLINE void pick_parts(D& d, const A& a, const B& b, DI& d_index, const AI& 
   PTO_INLINE RecordEvent M(D& d, const A& a, const B& b, DI& dIdx, const AI& aIdx, const BI& bIdx, \
                            const X&...) {                                                          \
     PTO_INSTRUCTION(M, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx), in(aIdx, bIdx));  \
+    PTO_IF_CHECKED(const char* const form = "d, a, b, dIdx, aIdx, bIdx";                           \
+                   checked::require_filled(#M, form, 2, dIdx, d.GetValidRow(), d.GetValidCol());   \
+                   checked::require_index(#M, form, 3, d, a, aIdx);                                \
+                   checked::require_index(#M, form, 4, d, b, bIdx);)                               \
     if constexpr (Rules::kTakesPairs &&                                                            \
                   !kIsFloat<typename A::DType>) /* d, dIdx, a, aIdx, b, bIdx */                    \
       detail::pick_parts<lanes::Order##_value>(d, b, aIdx, const_cast<A&>(a), dIdx, bIdx);         \

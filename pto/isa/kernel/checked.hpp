@@ -7,15 +7,16 @@
 //     #include <pto/pto-inst.hpp>
 //
 // The checks: sources have been written; valid regions, indices and TASSIGN's addresses lie within
-// their tiles and locations; sources of element-wise instructions are valid where the destination
-// is; a window of TSUBVIEW has the layout of its source; views lie within the registered memory of
-// their pointer, which is not null, are aligned to their elements (to vectors where TSTORE
-// streams), and have a known extent where their bound is looked up; no two blocks of a launch store
-// to the same memory, unless they add atomically or one has waited since. A failure is the text of
-// the launch; its block ends by a C++ exception, in builds without exceptions too (which then
-// destroy no objects on the way). Outside launches the failure throws std::runtime_error. The
-// checks know of writes per tile for a tile's own storage, and per 32 bytes for the memory of a
-// location; a tile whose data() was taken counts as written. Of the stores they compare TSTORE's.
+// their tiles and locations; sources are valid where an instruction runs; what comes of the valid
+// regions of sources fits its destination, which is valid nowhere else; a window of TSUBVIEW has
+// the layout of its source; views lie within the registered memory of their pointer, which is not
+// null, are aligned to their elements (to vectors where TSTORE streams), and have a known extent
+// where their bound is looked up; no two blocks of a launch store to the same memory, unless they
+// add atomically or one has waited since. A failure is the text of the launch; its block ends by a
+// C++ exception, in builds without exceptions too (which then destroy no objects on the way).
+// Outside launches the failure throws std::runtime_error. The checks know of writes per tile for a
+// tile's own storage, and per 32 bytes for the memory of a location; a tile whose data() was taken
+// counts as written. Of the stores they compare TSTORE's that do not add.
 //
 // Invariant: the checks are here and in libpto. The code of checked kernels lives in an inline
 // namespace of its own, so that both kinds of objects may meet in one program.
@@ -50,6 +51,21 @@ PTO_INLINE void require_same_steps(int row, int col, int rows, int cols) {
     if (D::Offset(r, c) != in_source) pto_check_failed_window(r, c, D::Offset(r, c), in_source);
   }
 }
+// Requires that sources, of which the first is number `source`, are valid in rows x cols elements.
+template <class... S>
+PTO_INLINE void require_valid(const char* name, const char* form, int source, int rows, int cols,
+                              const S&... s) {
+  if (!Rules::kTakesOtherShapes)
+    (pto_check_covered(name, form, source++, s.GetValidRow(), s.GetValidCol(), rows, cols), ...);
+}
+// Requires that the index of each element that the destination takes of a source is valid.
+template <class D, class S, class I>
+PTO_INLINE void require_index(const char* name, const char* form, int source, const D& d,
+                              const S& s, const I& index) {
+  const auto least = [](int a, int b) { return a < b ? a : b; };
+  require_valid(name, form, source, least(d.GetValidRow(), s.GetValidRow()),
+                least(d.GetValidCol(), s.GetValidCol()), index);
+}
 // Requires that sources are valid where the destination is, in the rows alone or the columns alone
 // where the others are expanded.
 template <bool Rows = true, bool Cols = true, class D, class... S>
@@ -60,6 +76,49 @@ PTO_INLINE void require_covered(const char* name, const char* form, const D& d, 
     (pto_check_covered(name, form, ++source, Rows ? s.GetValidRow() : rows,
                        Cols ? s.GetValidCol() : cols, rows, cols),
      ...);
+}
+// Requires that a destination has room for all `written` lines (rows, columns, elements) that come
+// of the sources, and that no others of it are valid.
+__attribute__((noinline)) inline void require_lines(const char* name, const char* form,
+                                                    int destination, const char* line, int room,
+                                                    int valid, int written) {
+  if (written <= room && valid <= written) return;
+  const bool fits = written <= room;
+  const int has = fits ? valid : room;
+  char text[256];
+  __builtin_snprintf(
+      text, sizeof(text), "%s (%s): destination %d has %d %s%s%s, but the instruction writes %d",
+      name, form, destination, has, fits ? "valid " : "", line, has == 1 ? "" : "s", written);
+  pto_fail(text, "the instruction writes what comes of the valid regions of its sources",
+           fits ? "shrink the destination's valid region, or widen that of the source"
+                : "give the destination more room, or shrink the source's valid region",
+           nullptr, 0);
+}
+// The same of its rows, its columns, and both, where they come of those of a source.
+template <class D, class S>
+PTO_INLINE void require_rows(const char* name, const char* form, int destination, const D& d,
+                             const S& s) {
+  if (!Rules::kTakesOtherShapes)
+    require_lines(name, form, destination, "row", D::Rows,
+                  d.GetValidCol() > 0 ? d.GetValidRow() : 0, s.GetValidRow());
+}
+template <class D, class S>
+PTO_INLINE void require_cols(const char* name, const char* form, int destination, const D& d,
+                             const S& s) {
+  if (!Rules::kTakesOtherShapes)
+    require_lines(name, form, destination, "column", D::Cols,
+                  d.GetValidRow() > 0 ? d.GetValidCol() : 0, s.GetValidCol());
+}
+template <class D>
+PTO_INLINE void require_filled(const char* name, const char* form, int destination, const D& d,
+                               int rows, int cols) {
+  struct {
+    int rows, cols;
+    int GetValidRow() const { return cols > 0 ? rows : 0; }
+    int GetValidCol() const { return rows > 0 ? cols : 0; }
+  } const written = {rows, cols};
+  require_rows(name, form, destination, d, written);
+  require_cols(name, form, destination, d, written);
 }
 // Requires one column, or a block of 32 bytes, of the operand that TROWEXPAND... expands.
 PTO_INLINE void require_expanded(int cols, int block) {
@@ -75,6 +134,33 @@ template <class A>
 PTO_INLINE void note_access(const A& tile, pto_tile_state& state, size_t bytes) {
   if (!state.is_written)
     pto_check_raw(&state, const_cast<void*>(static_cast<const void*>(tile.data())), bytes);
+}
+
+// A destination of which an instruction writes no more than what it notes by note_part().
+template <class A>
+struct Part {
+  using DType = typename A::DType;
+  static constexpr int kStored = 0;
+  const A& tile;
+  pto_tile_state& checked_state = tile.checked_state;
+  const DType* data() const { return tile.data(); }
+};
+template <class A>
+PTO_INLINE Part<A> part_of(const A& tile) {
+  return {tile};
+}
+template <class A>
+PTO_INLINE void note_part(const A& tile, int row, int col, int rows, int cols) {
+  using T = typename A::DType;
+  if (!tile.checked_state.is_placed) return;
+  for (int r = row; r < row + rows; ++r)
+    for (int c = col; c < col + cols; ++c)
+      pto_check_raw(&tile.checked_state, const_cast<T*>(tile.data() + A::Offset(r, c)), sizeof(T));
+}
+// Ends such an instruction: whoever takes a pointer to the tile may write the rest of it.
+template <class A>
+PTO_INLINE void end_part(const A& tile) {
+  tile.checked_state.is_written = !tile.checked_state.is_placed;
 }
 
 template <class A>
@@ -136,7 +222,7 @@ void describe(const void* object, pto_operand* o) {
     o->is_row_major = A::isRowMajor;
     o->is_boxed = A::isBoxedLayout;
     o->offset = offset_in<A>;
-  } else if constexpr (A::kStored > 0) {  // a convolution tile
+  } else if constexpr (A::kStored >= 0) {  // a convolution tile, or a part of a tile
     o->element_bytes = int32_t(sizeof(typename A::DType));
     o->data = a.data();
     o->state = &a.checked_state;
@@ -187,6 +273,7 @@ PTO_INLINE void enter(const char* name, const char* form, const G&... groups) {
 PTO_NAMESPACE_END
 
 #define PTO_IF_CHECKED(...) __VA_ARGS__
+#define PTO_PART(d) ::pto::isa::checked::part_of(d)
 #ifndef PTO_ENTER
 #define PTO_ENTER(mnemonic, form, ...)                        \
   {                                                           \

@@ -3,6 +3,7 @@
 // and reads.
 //
 //     PTO_ENTER(TSORT32, "d, s, idx", out(d), in(s, idx));
+//     PTO_ENTER(TSCATTER, "d, s, index", out(PTO_PART(d)), in(s, index));   // writes some of d
 //     PTO_IF_CHECKED(check(d);)     // code of checked builds alone
 //
 // The form is the operands as the row in forms.def (or the kind of the row in instructions.def)
@@ -29,4 +30,5 @@
   PTO_ENTER(__VA_ARGS__)
 #ifndef PTO_IF_CHECKED
 #define PTO_IF_CHECKED(...)
+#define PTO_PART(d) d
 #endif

@@ -173,11 +173,34 @@ PTO_INLINE pto_matmul_matrix matrix_of(const D& d) {
 
 PTO_INLINE pto_matmul_matrix matrix_of(NoTile) { return {}; }
 
+#ifdef PTO_CHECKED
+// Requires that operands are valid in what a product of m x k by k x n takes of them.
+template <class C, class A, class B, class In, class Bias, class AS, class BS>
+PTO_INLINE void require_product(const C& c, const A& a, const B& b, [[maybe_unused]] const In& in,
+                                [[maybe_unused]] const Bias& bias,
+                                [[maybe_unused]] const AS& a_scale,
+                                [[maybe_unused]] const BS& b_scale) {
+  using checked::require_valid;
+  const int m = a.GetValidRow(), k = a.GetValidCol(), n = b.GetValidCol();
+  require_valid("TMATMUL", "c, a, b", 2, k, n, b);
+  checked::require_filled("TMATMUL", "c, a, b", 1, c, m, n);
+  if constexpr (!kSame<In, NoTile>) require_valid("TMATMUL_ACC", "c, start, a, b", 1, m, n, in);
+  if constexpr (!kSame<Bias, NoTile>)
+    require_valid("TMATMUL_BIAS", "c, a, b, bias", 3, m > 0, n, bias);
+  if constexpr (!kSame<AS, NoTile>) {
+    const int groups = (k + 31) / 32;
+    require_valid("TMATMUL_MX", "c, a, a_scale, b, b_scale", 2, m, groups, a_scale);
+    require_valid("TMATMUL_MX", "c, a, a_scale, b, b_scale", 4, groups, n, b_scale);
+  }
+}
+#endif
+
 template <class C, class A, class B, class In, class Bias, class AS, class BS>
 PTO_INLINE pto_matmul_job matmul_job(const C& c, const A& a, const B& b, const In& in,
                                      const Bias& bias, const AS& a_scale, const BS& b_scale) {
   static_assert(check_product<C, A, B>());
   static_assert(check_terms<C, In, Bias>());
+  PTO_IF_CHECKED(require_product(c, a, b, in, bias, a_scale, b_scale);)
   pto_matmul_job job = {};
   job.rows = a.GetValidRow(), job.depth = a.GetValidCol(), job.cols = b.GetValidCol();
   job.c = matrix_of(c), job.start = matrix_of(in), job.bias = matrix_of(bias);

@@ -86,21 +86,21 @@ struct View {
   int64_t rows, cols, rest = 0;
 
   template <class G, class D>
-  PTO_INLINE View(const G& g, const D& d)
-      : base(bytes_of(g.data())), rows(d.GetValidRow()), cols(d.GetValidCol()) {
+  PTO_INLINE View(const G& view, const D& d)
+      : base(bytes_of(view.data())), rows(d.GetValidRow()), cols(d.GetValidCol()) {
     constexpr int64_t B = sizeof(typename G::Element);
     if constexpr (G::kIsPacked) {
       row.add(kEndless, cols * B);
       col.add(kEndless, B);
-      const int64_t count = g.count() < 0 ? 0 : g.count();
+      const int64_t count = view.count() < 0 ? 0 : view.count();
       if (cols > 0 && count < rows * cols) {
         rows = count / cols;
         rest = count % cols;
       }
     } else {
-      const LayoutDims& dims = dims_for(g, d);
-      row = axis_of(g, dims.row);
-      col = axis_of(g, dims.col);
+      const LayoutDims& dims = dims_for(view, d);
+      row = axis_of(view, dims.row);
+      col = axis_of(view, dims.col);
       rows = least(rows, row.extent());
       cols = least(cols, col.extent());
     }

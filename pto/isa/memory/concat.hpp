@@ -6,8 +6,9 @@
 //     TINTERLEAVE(d1, d0, s1, s0);       // s0[0] s1[0] s0[1] ...: the first half to d0
 //     TDEINTERLEAVE(d1, d0, s1, s0);     // back: even elements of s0, s1 to d0, odd ones to d1
 //
-// Invariant: TCONCAT writes the valid region of its destination, as far as the sources reach; the
-// others write what comes of the valid regions of their sources. A destination may be a source.
+// Invariant: TCONCAT writes the valid region of its destination, as far as the sources reach; with
+// two sources the others write that of d0, TDEINTERLEAVE of one what comes of its valid region. A
+// destination may be a source.
 // Thread safety: a tile belongs to one thread.
 #pragma once
 #include "pto/isa/cpu/shuffle.hpp"
@@ -112,6 +113,10 @@ template <class D, class A, class B, class... X>
 PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, const X&...) {
   static_assert(detail::check_side_by_side<D, A, B>());
   PTO_INSTRUCTION(TCONCAT, "d, a, b", out(d), in(a, b));
+  PTO_IF_CHECKED(const int all = a.GetValidCol() + b.GetValidCol();
+                 (checked::require_covered<true, false>("TCONCAT", "d, a, b", d, a, b));
+                 checked::require_filled("TCONCAT", "d, a, b", 1, d, d.GetValidRow(),
+                                         all < D::Cols ? all : D::Cols);)
   for (int r = 0; r < d.GetValidRow(); ++r)
     detail::concat_row(d.data() + D::Offset(r, 0), a.data() + A::Offset(r, 0), a.GetValidCol(),
                        b.data() + B::Offset(r, 0), b.GetValidCol(), d.GetValidCol());
@@ -122,6 +127,8 @@ template <class D, class A, class B, class AI, class BI, class... X,
 PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, const AI& aIdx, const BI& bIdx,
                                const X&...) {
   PTO_INSTRUCTION(TCONCAT, "d, a, b, aIdx, bIdx", out(d), in(a, b, aIdx, bIdx));
+  PTO_IF_CHECKED((checked::require_covered<true, false>("TCONCAT", "d, a, b, aIdx, bIdx", d, a, b,
+                                                        aIdx, bIdx));)
   detail::concat_indexed(d, a, b, aIdx, bIdx);
   return {};
 }
@@ -132,6 +139,9 @@ PTO_INLINE RecordEvent TCONCAT(D& d, const A& a, const B& b, DI& dIdx, const AI&
                                const BI& bIdx, const X&...) {
   PTO_INSTRUCTION(TCONCAT, "d, a, b, dIdx, aIdx, bIdx", out(d), in(a, b), out(dIdx),
                   in(aIdx, bIdx));
+  PTO_IF_CHECKED((checked::require_covered<true, false>("TCONCAT", "d, a, b, dIdx, aIdx, bIdx", d,
+                                                        a, b, aIdx, bIdx));
+                 checked::require_rows("TCONCAT", "d, a, b, dIdx, aIdx, bIdx", 2, dIdx, d);)
   static_assert(check_rows<D, DI>());
   detail::concat_indexed(d, a, b, aIdx, bIdx);
   for (int r = 0; r < d.GetValidRow(); ++r)
@@ -144,6 +154,9 @@ template <class D1, class D0, class S1, class S0, class... X>
 PTO_INLINE RecordEvent TINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0, const X&...) {
   static_assert(detail::check_side_by_side<D0, D1, S1, S0>());
   PTO_INSTRUCTION(TINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
+  PTO_IF_CHECKED(checked::require_covered("TINTERLEAVE", "d1, d0, s1, s0", d0, s1, s0);
+                 checked::require_filled("TINTERLEAVE", "d1, d0, s1, s0", 1, d1, d0.GetValidRow(),
+                                         d0.GetValidCol());)
   using T = typename D0::DType;
   static_assert(
       S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,
@@ -164,6 +177,9 @@ template <class D1, class D0, class S1, class S0, class... X>
 PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S1& s1, const S0& s0, const X&...) {
   static_assert(detail::check_side_by_side<D0, D1, S1, S0>());
   PTO_INSTRUCTION(TDEINTERLEAVE, "d1, d0, s1, s0", out(d1, d0), in(s1, s0));
+  PTO_IF_CHECKED(checked::require_covered("TDEINTERLEAVE", "d1, d0, s1, s0", d0, s1, s0);
+                 checked::require_filled("TDEINTERLEAVE", "d1, d0, s1, s0", 1, d1, d0.GetValidRow(),
+                                         d0.GetValidCol());)
   using T = typename D0::DType;
   static_assert(
       S0::Cols >= D0::Cols && S1::Cols >= D0::Cols && D1::Cols >= D0::Cols,
@@ -185,6 +201,10 @@ template <class D1, class D0, class S>
 PTO_INLINE RecordEvent TDEINTERLEAVE(D1& d1, D0& d0, const S& s) {
   static_assert(detail::check_side_by_side<S, D0, D1>());
   PTO_ENTER(TDEINTERLEAVE, "d1, d0, s", out(d1, d0), in(s));
+  PTO_IF_CHECKED(checked::require_filled("TDEINTERLEAVE", "d1, d0, s", 1, d1, s.GetValidRow(),
+                                         s.GetValidCol() / 2);
+                 checked::require_filled("TDEINTERLEAVE", "d1, d0, s", 2, d0, s.GetValidRow(),
+                                         (s.GetValidCol() + 1) / 2);)
   static_assert(2 * D0::Cols >= S::Cols && 2 * D1::Cols >= S::Cols,
                 "TDEINTERLEAVE: each destination must hold half of the source's columns; give it "
                 "that many Cols");

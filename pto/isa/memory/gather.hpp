@@ -161,6 +161,8 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const I& index, const Tmp&, con
   static_assert(detail::check_indexed<D, S, I>());
   static_assert(check_trailing<Tmp, X...>() && check_rows<D, I>() && check_columns<D, I>());
   PTO_ENTER(TGATHER, "d, s, index, tmp", out(d), in(s, index));
+  PTO_IF_CHECKED(checked::require_valid("TGATHER", "d, s, index, tmp", 2, d.GetValidRow(),
+                                        d.GetValidCol(), index);)
   using T = typename D::DType;
   for (int r = 0; r < d.GetValidRow(); ++r)
     for (int c = 0; c < d.GetValidCol(); ++c) {
@@ -201,6 +203,10 @@ PTO_INLINE RecordEvent TGATHER(D& d, const S& s, const K& k, C& count, const Tmp
                 "TGATHER: tiles must be row-major and unboxed; transpose with TTRANS");
   static_assert(check_rows<S, D, C>());
   PTO_ENTER(TGATHER, "d, s, k, count, tmp, offset, <mode>", out(d), in(s, k), out(count));
+  PTO_IF_CHECKED(const char* const form = "d, s, k, count, tmp, offset, <mode>";
+                 const int rows = s.GetValidRow(); checked::require_rows("TGATHER", form, 1, d, s);
+                 checked::require_rows("TGATHER", form, 2, count, s);
+                 checked::require_valid("TGATHER", form, 2, k.GetValidRow() == 1 ? 1 : rows, 1, k);)
   detail::gather_where<Mode>(d, s, k, count, offset);
   return {};
 }
@@ -220,6 +226,8 @@ PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
   constexpr int kBytes = int(sizeof(typename D::DType));
   const auto* from = reinterpret_cast<const char*>(s.data());
   const int bytes = d.GetValidCol() * kBytes;
+  PTO_IF_CHECKED(
+      checked::require_valid("TGATHERB", "d, s, off", 2, d.GetValidRow(), (bytes + 31) / 32, off);)
   for (int r = 0; r < d.GetValidRow(); ++r) {
     char* to = reinterpret_cast<char*>(d.data() + D::Offset(r, 0));
     for (int b = 0; 32 * b < bytes; ++b) {
@@ -236,13 +244,16 @@ PTO_INLINE RecordEvent TGATHERB(D& d, const S& s, const O& off, const X&...) {
 template <class D, class S, class I, class... X>
 PTO_INLINE RecordEvent TSCATTER(D& d, const S& s, const I& index, const X&...) {
   static_assert(detail::check_indexed<D, S, I>() && check_rows<I, S>() && check_columns<I, S>());
-  PTO_INSTRUCTION(TSCATTER, "d, s, index", out(d), in(s, index));
+  PTO_INSTRUCTION(TSCATTER, "d, s, index", out(PTO_PART(d)), in(s, index));
+  PTO_IF_CHECKED(checked::require_covered("TSCATTER", "d, s, index", index, s);)
   for (int r = 0; r < index.GetValidRow(); ++r)
     for (int c = 0; c < index.GetValidCol(); ++c) {
       const auto i = index.GetElement(r, c);
-      if (detail::is_inside(i, D::Numel))
-        d.SetValue(detail::offset_of_flat<D>(i), s.GetElement(r, c));
+      if (!detail::is_inside(i, D::Numel)) continue;
+      d.SetValue(detail::offset_of_flat<D>(i), s.GetElement(r, c));
+      PTO_IF_CHECKED(checked::note_part(d, int(i) / D::Cols, int(i) % D::Cols, 1, 1);)
     }
+  PTO_IF_CHECKED(checked::end_part(d);)
   return {};
 }
 

@@ -53,23 +53,23 @@ template <class G>
 class Table {
  public:
   using T = typename G::DType;
-  PTO_INLINE Table(const G& g, int cols) : g_(g) {
+  PTO_INLINE Table(const G& view, int cols) : g_(view) {
     if constexpr (G::kIsPacked) {
-      elements_ = g.count() < 0 ? 0 : g.count();
+      elements_ = view.count() < 0 ? 0 : view.count();
       cols_ = row_pitch_ = cols;
       rows_ = cols > 0 ? elements_ / cols : 0;
       is_dense_ = true;
     } else {
       static_assert(G::layout == Layout::ND,
                     "MGATHER, MSCATTER: the table must have layout ND; view it as ND");
-      rows_ = g.GetShape(3);
-      cols_ = g.GetShape(4);
-      row_pitch_ = g.GetStride(3);
+      rows_ = view.GetShape(3);
+      cols_ = view.GetShape(4);
+      row_pitch_ = view.GetStride(3);
       int64_t dense = 1;
       is_dense_ = true;
       for (int dim = 4; dim >= 0; --dim) {
-        is_dense_ = is_dense_ && (g.GetShape(dim) == 1 || g.GetStride(dim) == dense);
-        dense *= g.GetShape(dim);
+        is_dense_ = is_dense_ && (view.GetShape(dim) == 1 || view.GetStride(dim) == dense);
+        dense *= view.GetShape(dim);
       }
       elements_ = dense;
     }
@@ -125,6 +125,21 @@ PTO_INLINE auto element_index(const I& index, int r, int c, int cols) {
   else
     return index.data()[int64_t(r) * cols + c];
 }
+
+#ifdef PTO_CHECKED
+// Requires an index for each element of a tile, or for each of its rows.
+template <class D, class I>
+PTO_INLINE void require_indices(const char* name, const char* form, bool by_element, const D& d,
+                                const I& index) {
+  if constexpr (kIsTile<I>) {
+    const int rows = d.GetValidRow(), cols = index.GetValidCol();
+    if (by_element || cols <= 0)
+      checked::require_valid(name, form, 2, rows, by_element ? d.GetValidCol() : 1, index);
+    else
+      checked::require_valid(name, form, 2, (rows + cols - 1) / cols, 1, index);
+  }
+}
+#endif
 
 // Decides when neither mode is given: element by element where the indices have the tile's shape,
 // as in the public simulator, else row by row.
@@ -244,6 +259,8 @@ template <Coalesce Mode, GatherOOB Oob = GatherOOB::Undefined, class D, class G,
 PTO_INLINE RecordEvent MGATHER(D& d, const G& g, const I& index, const X&...) {
   static_assert(detail::check_table<D, G, I>());
   PTO_ENTER(MGATHER, "d, g, index, <mode, oob>", out(d), in(g, index));
+  PTO_IF_CHECKED(detail::require_indices("MGATHER", "d, g, index, <mode, oob>",
+                                         Mode == Coalesce::Elem, d, index);)
   if constexpr (Mode == Coalesce::Row)
     detail::gather_table_rows<detail::outside_of(Oob)>(d, g, index);
   else
@@ -254,6 +271,8 @@ template <class D, class G, class I, class... X>
 PTO_INLINE RecordEvent MGATHER(D& d, const G& g, const I& index, const X&...) {
   static_assert(detail::check_table<D, G, I>());
   PTO_ENTER(MGATHER, "d, g, index", out(d), in(g, index));
+  PTO_IF_CHECKED(
+      detail::require_indices("MGATHER", "d, g, index", detail::is_by_element(d, index), d, index);)
   if (detail::is_by_element(d, index))
     detail::gather_table_elements<detail::Outside::Drop>(d, g, index);
   else
@@ -267,6 +286,8 @@ template <Coalesce Mode, ScatterAtomicOp Op = ScatterAtomicOp::None,
 PTO_INLINE RecordEvent MSCATTER(const G& g, const S& s, const I& index, const X&...) {
   static_assert(detail::check_table<S, G, I>());
   PTO_ENTER(MSCATTER, "g, s, index, <mode, op, oob, conflict>", out(g), in(s, index));
+  PTO_IF_CHECKED(detail::require_indices("MSCATTER", "g, s, index, <mode, op, oob, conflict>",
+                                         Mode == Coalesce::Elem, s, index);)
   if constexpr (Mode == Coalesce::Row)
     detail::scatter_table_rows<detail::outside_of(Oob), Op, Conflict>(g, s, index);
   else
@@ -277,6 +298,8 @@ template <class G, class S, class I, class... X>
 PTO_INLINE RecordEvent MSCATTER(const G& g, const S& s, const I& index, const X&...) {
   static_assert(detail::check_table<S, G, I>());
   PTO_ENTER(MSCATTER, "g, s, index", out(g), in(s, index));
+  PTO_IF_CHECKED(detail::require_indices("MSCATTER", "g, s, index", detail::is_by_element(s, index),
+                                         s, index);)
   constexpr auto kNone = ScatterAtomicOp::None;
   constexpr auto kLast = ScatterConflict::Last;
   if (detail::is_by_element(s, index))

@@ -61,9 +61,7 @@ struct Source {
 };
 
 template <ReluPreMode Relu, Quant Q, class D, class S>
-PTO_INLINE void move_window(D& d, const S& s, Window w, const uint64_t* entries) {
-  w.rows = least(w.rows, least(D::Rows - w.d_row, S::Rows - w.s_row));
-  w.cols = least(w.cols, least(D::Cols - w.d_col, S::Cols - w.s_col));
+PTO_INLINE void move_window(D& d, const S& s, const Window& w, const uint64_t* entries) {
   const Source<D, S> from(d, s, w, false);
   using To = typename D::DType;
   using From = typename S::DType;
@@ -139,8 +137,11 @@ template <class D, class S, bool Quantised>
 constexpr bool check_move() {
   using To = typename D::DType;
   using From = typename S::DType;
-  static_assert(sizeof(To) == sizeof(From) || S::Loc == TileType::Acc || D::Loc == TileType::Bias ||
-                    Rules::kConvertsAllTiles,
+  // TQUANT writes the codes of narrow floats as bytes.
+  constexpr bool kAreCodes =
+      sizeof(To) == 1 && sizeof(From) == 1 && kSame<To, Raw<To>> != kSame<From, Raw<From>>;
+  static_assert(kSame<To, From> || kAreCodes || S::Loc == TileType::Acc ||
+                    D::Loc == TileType::Bias || Rules::kConvertsAllTiles,
                 "TMOV, TEXTRACT, TINSERT: only accumulators and biases change their type; convert "
                 "other tiles with TCVT");
   static_assert(Quantised || S::Loc != TileType::Acc || kIsFloat<To> == kIsFloat<From>,
@@ -165,8 +166,14 @@ PTO_INLINE void move_by(D& d, const S& s, const uint64_t* entries, const X&... x
   take_half<Mode>(w, d, s);
   cut_front(w.d_row, w.s_row, w.rows);
   cut_front(w.d_col, w.s_col, w.cols);
+  w.rows = least(w.rows, least(D::Rows - w.d_row, S::Rows - w.s_row));
+  w.cols = least(w.cols, least(D::Cols - w.d_col, S::Cols - w.s_col));
   if constexpr (Q == Quant::Columns) entries += w.s_col;
   move_window<Relu, Q>(d, s, w, entries);
+  PTO_IF_CHECKED(if constexpr (kSame<Op, Insert>) {
+    checked::note_part(d, int(w.d_row), int(w.d_col), int(w.rows), int(w.cols));
+    checked::end_part(d);
+  })
 }
 
 template <class D, class S>
@@ -220,60 +227,60 @@ constexpr const char* operands_of() {
 }  // namespace moves
 
 // Explicit template types name deduced ones, as in the public library.
-#define PTO_MOVE(M, Op)                                                                            \
-  template <class DT = void, class ST = void, ReluPreMode Relu = ReluPreMode::NoRelu, class D,     \
-            class S, class... X, typename Enable<kIsTile<S>>::type = 0>                            \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                      \
-    PTO_ENTER(M, (moves::operands_of<Op::kTakesPosition, X...>()), out(d), in(s));                 \
-    if constexpr (!kSame<DT, void>) {                                                              \
-      PTO_ENTER(M, "<d, s, ReluPreMode> ...", out(d), in(s));                                      \
-    }                                                                                              \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, x...);                          \
-    return {};                                                                                     \
-  }                                                                                                \
-  template <class DT, class ST, AccToVecMode Mode, ReluPreMode Relu = ReluPreMode::NoRelu,         \
-            class D, class S, class... X>                                                          \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                      \
-    PTO_ENTER(M, "<d, s, AccToVecMode, ReluPreMode> ...", out(d), in(s));                          \
-    moves::move_form<Op, Relu, Mode>(d, s, x...);                                                  \
-    return {};                                                                                     \
-  }                                                                                                \
-  template <TileCopyMode Mode, class D, class S, class... X>                                       \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                      \
-    PTO_ENTER(M, Op::kTakesPosition ? "<TileCopyMode> d, s, r, c" : "<TileCopyMode> d, s", out(d), \
-              in(s));                                                                              \
-    return M(d, s, x...);                                                                          \
-  }                                                                                                \
-  template <class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, class D,        \
-            class S, class F, class... X, typename Enable<kIsTile<FpT>>::type = 0>                 \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                         \
-    PTO_ENTER(M, "<d, s, fp, ReluPreMode> ...", out(d), in(s));                                    \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                      \
-    return {};                                                                                     \
-  }                                                                                                \
-  template <class DT, class ST, class FpT, AccToVecMode Mode,                                      \
-            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>         \
-  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                         \
-    PTO_ENTER(M, "<d, s, fp, AccToVecMode, ReluPreMode> ...", out(d), in(s));                      \
-    moves::move_form<Op, Relu, Mode>(d, s, fp, x...);                                              \
-    return {};                                                                                     \
-  }                                                                                                \
-  template <class DT = void, class ST = void, class FpT = void,                                    \
-            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>         \
-  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                    \
-    PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(d), in(s));          \
-    static_assert(moves::check_entries<F, moves::kIsQuantised<typename D::DType, S>>());           \
-    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                      \
-    return {};                                                                                     \
-  }                                                                                                \
-  template <STPhase Phase, class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu,  \
-            class D, class S, class F, class... X>                                                 \
-  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                    \
-    return M##_FP<DT, ST, FpT, Relu>(d, s, fp, x...);                                              \
+#define PTO_MOVE(M, Op, written)                                                                  \
+  template <class DT = void, class ST = void, ReluPreMode Relu = ReluPreMode::NoRelu, class D,    \
+            class S, class... X, typename Enable<kIsTile<S>>::type = 0>                           \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                     \
+    PTO_ENTER(M, (moves::operands_of<Op::kTakesPosition, X...>()), out(written), in(s));          \
+    if constexpr (!kSame<DT, void>) {                                                             \
+      PTO_ENTER(M, "<d, s, ReluPreMode> ...", out(written), in(s));                               \
+    }                                                                                             \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, x...);                         \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <class DT, class ST, AccToVecMode Mode, ReluPreMode Relu = ReluPreMode::NoRelu,        \
+            class D, class S, class... X>                                                         \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                     \
+    PTO_ENTER(M, "<d, s, AccToVecMode, ReluPreMode> ...", out(written), in(s));                   \
+    moves::move_form<Op, Relu, Mode>(d, s, x...);                                                 \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <TileCopyMode Mode, class D, class S, class... X>                                      \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const X&... x) {                                     \
+    PTO_ENTER(M, Op::kTakesPosition ? "<TileCopyMode> d, s, r, c" : "<TileCopyMode> d, s",        \
+              out(written), in(s));                                                               \
+    return M(d, s, x...);                                                                         \
+  }                                                                                               \
+  template <class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, class D,       \
+            class S, class F, class... X, typename Enable<kIsTile<FpT>>::type = 0>                \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                        \
+    PTO_ENTER(M, "<d, s, fp, ReluPreMode> ...", out(written), in(s));                             \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                     \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <class DT, class ST, class FpT, AccToVecMode Mode,                                     \
+            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>        \
+  PTO_INLINE RecordEvent M(D& d, const S& s, const F& fp, const X&... x) {                        \
+    PTO_ENTER(M, "<d, s, fp, AccToVecMode, ReluPreMode> ...", out(written), in(s));               \
+    moves::move_form<Op, Relu, Mode>(d, s, fp, x...);                                             \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <class DT = void, class ST = void, class FpT = void,                                   \
+            ReluPreMode Relu = ReluPreMode::NoRelu, class D, class S, class F, class... X>        \
+  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                   \
+    PTO_ENTER(M##_FP, Op::kTakesPosition ? "d, s, fp, r, c" : "d, s, fp", out(written), in(s));   \
+    static_assert(moves::check_entries<F, moves::kIsQuantised<typename D::DType, S>>());          \
+    moves::move_form<Op, Relu, AccToVecMode::SingleModeVec0>(d, s, fp, x...);                     \
+    return {};                                                                                    \
+  }                                                                                               \
+  template <STPhase Phase, class DT, class ST, class FpT, ReluPreMode Relu = ReluPreMode::NoRelu, \
+            class D, class S, class F, class... X>                                                \
+  PTO_INLINE RecordEvent M##_FP(D& d, const S& s, const F& fp, const X&... x) {                   \
+    return M##_FP<DT, ST, FpT, Relu>(d, s, fp, x...);                                             \
   }
-PTO_MOVE(TMOV, moves::Move)
-PTO_MOVE(TEXTRACT, moves::Extract)
-PTO_MOVE(TINSERT, moves::Insert)
+PTO_MOVE(TMOV, moves::Move, d)
+PTO_MOVE(TEXTRACT, moves::Extract, d)
+PTO_MOVE(TINSERT, moves::Insert, PTO_PART(d))
 #undef PTO_MOVE
 
 // The phase says whether more partial results follow; each move is complete here.
@@ -310,7 +317,7 @@ PTO_INLINE RecordEvent TEXTRACT(D0& d0, D1& d1, const S& s, int r0, int c0, int 
 
 template <TInsertMode Mode, class D, class S, class... X>
 PTO_INLINE RecordEvent TINSERT(D& d, const S& s, const X&... x) {
-  PTO_ENTER(TINSERT, "<TInsertMode> d, s, r, c", out(d), in(s));
+  PTO_ENTER(TINSERT, "<TInsertMode> d, s, r, c", out(PTO_PART(d)), in(s));
   return TINSERT(d, s, x...);
 }
 

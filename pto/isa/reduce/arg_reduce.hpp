@@ -162,27 +162,30 @@ constexpr bool check_arg_values() {
 
 }  // namespace detail
 
-#define PTO_ARG_REDUCE(M, Order, arg_of)                                              \
-  template <class I, class S, class Tmp, class... X,                                  \
-            typename Enable<(!kIsTile<X> && ... && true)>::type = 0>                  \
-  PTO_INLINE RecordEvent M(I& index, const S& s, const Tmp&, const X&...) {           \
-    static_assert(check_trailing<Tmp, X...>());                                       \
-    PTO_ENTER(M, "dIdx, s, tmp", out(index), in(s));                                  \
-    detail::arg_of<lanes::Order##_value>(index, s, detail::NoValues());               \
-    return {};                                                                        \
-  }                                                                                   \
-  template <class V, class I, class S, class Tmp, class... X,                         \
-            typename Enable<kIsTile<Tmp>>::type = 0>                                  \
-  PTO_INLINE RecordEvent M(V& value, I& index, const S& s, const Tmp&, const X&...) { \
-    static_assert(detail::check_arg_values<V, S>());                                  \
-    PTO_INSTRUCTION(M, "dVal, dIdx, s, tmp", out(value, index), in(s));               \
-    detail::arg_of<lanes::Order##_value>(index, s, detail::ValuesOf<V>{value});       \
-    return {};                                                                        \
+#define PTO_ARG_REDUCE(M, Order, lines)                                                 \
+  template <class I, class S, class Tmp, class... X,                                    \
+            typename Enable<(!kIsTile<X> && ... && true)>::type = 0>                    \
+  PTO_INLINE RecordEvent M(I& index, const S& s, const Tmp&, const X&...) {             \
+    static_assert(check_trailing<Tmp, X...>());                                         \
+    PTO_ENTER(M, "dIdx, s, tmp", out(index), in(s));                                    \
+    PTO_IF_CHECKED(checked::require_##lines(#M, "dIdx, s, tmp", 1, index, s);)          \
+    detail::arg_of_##lines<lanes::Order##_value>(index, s, detail::NoValues());         \
+    return {};                                                                          \
+  }                                                                                     \
+  template <class V, class I, class S, class Tmp, class... X,                           \
+            typename Enable<kIsTile<Tmp>>::type = 0>                                    \
+  PTO_INLINE RecordEvent M(V& value, I& index, const S& s, const Tmp&, const X&...) {   \
+    static_assert(detail::check_arg_values<V, S>());                                    \
+    PTO_INSTRUCTION(M, "dVal, dIdx, s, tmp", out(value, index), in(s));                 \
+    PTO_IF_CHECKED(checked::require_##lines(#M, "dVal, dIdx, s, tmp", 1, value, s);     \
+                   checked::require_##lines(#M, "dVal, dIdx, s, tmp", 2, index, s);)    \
+    detail::arg_of_##lines<lanes::Order##_value>(index, s, detail::ValuesOf<V>{value}); \
+    return {};                                                                          \
   }
-PTO_ARG_REDUCE(TROWARGMAX, TROWMAX, arg_of_rows)
-PTO_ARG_REDUCE(TROWARGMIN, TROWMIN, arg_of_rows)
-PTO_ARG_REDUCE(TCOLARGMAX, TROWMAX, arg_of_cols)
-PTO_ARG_REDUCE(TCOLARGMIN, TROWMIN, arg_of_cols)
+PTO_ARG_REDUCE(TROWARGMAX, TROWMAX, rows)
+PTO_ARG_REDUCE(TROWARGMIN, TROWMIN, rows)
+PTO_ARG_REDUCE(TCOLARGMAX, TROWMAX, cols)
+PTO_ARG_REDUCE(TCOLARGMIN, TROWMIN, cols)
 #undef PTO_ARG_REDUCE
 
 PTO_NAMESPACE_END

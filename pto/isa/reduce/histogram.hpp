@@ -45,6 +45,11 @@ PTO_INLINE RecordEvent THISTOGRAM(D& d, const S& s, const I& idx, const X&...) {
   static_assert(kSame<typename I::DType, uint8_t>,
                 "THISTOGRAM: the index must be uint8_t; convert with TCVT");
   PTO_INSTRUCTION(THISTOGRAM, "d, s, idx, <byte>", out(d), in(s, idx));
+  PTO_IF_CHECKED(
+      checked::require_filled("THISTOGRAM", "d, s, idx, <byte>", 1, d, s.GetValidRow(), 256);
+      checked::require_valid("THISTOGRAM", "d, s, idx, <byte>", 2,
+                             kBytes == 2 && kByte == 0 ? s.GetValidRow() : kBytes - 1 - kByte, 1,
+                             idx);)
   for (int r = 0; r < s.GetValidRow(); ++r) {
     T mask = 0, wanted = 0;
     for (int higher = kBytes - 1; higher > kByte; --higher) {

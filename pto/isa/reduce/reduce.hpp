@@ -179,6 +179,7 @@ PTO_INLINE void reduce_cols(D& d, const S& s) {
   PTO_INLINE RecordEvent row(D& d, const S& s, const X&...) {      \
     static_assert(detail::check_reduction<D, S>());                \
     PTO_INSTRUCTION(row, "d, s", out(d), in(s));                   \
+    PTO_IF_CHECKED(checked::require_rows(#row, "d, s", 1, d, s);)  \
     detail::reduce_rows<lanes::row##_value>(d, s);                 \
     return {};                                                     \
   }                                                                \
@@ -186,6 +187,7 @@ PTO_INLINE void reduce_cols(D& d, const S& s) {
   PTO_INLINE RecordEvent col(D& d, const S& s, const X&...) {      \
     static_assert(detail::check_reduction<D, S>());                \
     PTO_INSTRUCTION(col, "d, s", out(d), in(s));                   \
+    PTO_IF_CHECKED(checked::require_cols(#col, "d, s", 1, d, s);)  \
     detail::reduce_cols<lanes::row##_value>(d, s);                 \
     return {};                                                     \
   }

@@ -27,23 +27,31 @@ namespace detail {
 using Keys = Vec<int64_t, lanes::kSortLanes>;
 constexpr int kKeyLanes = lanes::kSortLanes;
 
+// A value's bits, those of a half above 16 zeros, and the numbers of NaN of one sign among them.
+template <class T>
+using SortBits = typename Choose<kSame<T, half>, uint16_t, uint32_t>::type;
+template <class T>
+constexpr int kSortShift = 32 - 8 * int(sizeof(T));
+template <class T>
+constexpr uint32_t kNanBits = kSame<T, half> ? 0x3ffffffu : 0x7fffffu;
+
 // Makes keys. Above: the value's bits as a signed integer that grows with it, moved so that NaN of
 // both signs wraps to the top; below: the complement of the index.
-template <int N>
-PTO_INLINE Vec<int64_t, N> make_keys(Vec<float, N> values, Vec<uint32_t, N> indices) {
+template <class T, int N>
+PTO_INLINE Vec<int64_t, N> make_keys(Vec<uint32_t, N> values, Vec<uint32_t, N> indices) {
   using I = Vec<int32_t, N>;
   using U = Vec<uint32_t, N>;
-  const I bits = bit_cast<I>(values);
-  const I ordered = bit_cast<I>(bit_cast<U>(bits ^ ((bits >> 31) & 0x7fffffff)) - 0x7fffffu);
+  const I bits = bit_cast<I>(values << kSortShift<T>);
+  const I ordered = bit_cast<I>(bit_cast<U>(bits ^ ((bits >> 31) & 0x7fffffff)) - kNanBits<T>);
   return (lanes::convert<int64_t>(ordered) << 32) | lanes::convert<int64_t>(~indices);
 }
-template <int N>
-PTO_INLINE Vec<float, N> key_values(Vec<int64_t, N> keys) {
+template <class T, int N>
+PTO_INLINE Vec<uint32_t, N> key_values(Vec<int64_t, N> keys) {
   using I = Vec<int32_t, N>;
   using U = Vec<uint32_t, N>;
   const I ordered = lanes::convert<int32_t>(keys >> 32);
-  const I moved = bit_cast<I>(bit_cast<U>(ordered) + 0x7fffffu);
-  return bit_cast<Vec<float, N>>(moved ^ ((moved >> 31) & 0x7fffffff));
+  const I moved = bit_cast<I>(bit_cast<U>(ordered) + kNanBits<T>);
+  return bit_cast<U>(moved ^ ((moved >> 31) & 0x7fffffff)) >> kSortShift<T>;
 }
 
 // Converts records and keys, N at a time. A record's value is its low half (float) or quarter
@@ -51,24 +59,13 @@ PTO_INLINE Vec<float, N> key_values(Vec<int64_t, N> keys) {
 template <class T, int N>
 PTO_INLINE Vec<int64_t, N> keys_of_records(Vec<int64_t, N> records) {
   const auto indices = lanes::convert<uint32_t>(bit_cast<Vec<uint64_t, N>>(records) >> 32);
-  if constexpr (kSame<T, half>) {
-    const auto raw = lanes::convert<uint16_t>(records & 0xffff);
-    return make_keys<N>(lanes::widen<half, N>(raw), indices);
-  } else {
-    return make_keys<N>(bit_cast<Vec<float, N>>(lanes::convert<uint32_t>(records)), indices);
-  }
+  return make_keys<T, N>(lanes::convert<uint32_t>(records), indices);
 }
 template <class T, int N>
 PTO_INLINE Vec<int64_t, N> records_of_keys(Vec<int64_t, N> keys) {
   using U = Vec<uint64_t, N>;
-  const auto values = key_values<N>(keys);
   const U index = bit_cast<U>(~keys) << 32;
-  if constexpr (kSame<T, half>)
-    return bit_cast<Vec<int64_t, N>>(lanes::convert<uint64_t>(lanes::narrow<half, N>(values)) |
-                                     index);
-  else
-    return bit_cast<Vec<int64_t, N>>(lanes::convert<uint64_t>(bit_cast<Vec<uint32_t, N>>(values)) |
-                                     index);
+  return bit_cast<Vec<int64_t, N>>(lanes::convert<uint64_t>(key_values<T, N>(keys)) | index);
 }
 
 template <class T>
@@ -105,14 +102,16 @@ __attribute__((noinline)) void sort_blocks(const SortBlock<T>* blocks, int n) {
   for (int i = 0; i < 32; i += L) {
     for (int b = 0; b < L; ++b) {
       const int left = b < n ? blocks[b].count - i : 0;
+      const auto* values = reinterpret_cast<const SortBits<T>*>(blocks[b].values) + i;
       if (left >= L)
-        v[i + b] = make_keys<L>(lanes::load<L>(blocks[b].values + i),
-                                lanes::load<L>(blocks[b].indices + i));
+        v[i + b] = make_keys<T, L>(lanes::convert<uint32_t>(lanes::load<L>(values)),
+                                   lanes::load<L>(blocks[b].indices + i));
       else if (left > 0)
-        v[i + b] = lanes::select(lanes::first<Keys>(left),
-                                 make_keys<L>(lanes::load_part<L>(blocks[b].values + i, left),
-                                              lanes::load_part<L>(blocks[b].indices + i, left)),
-                                 lowest_key);
+        v[i + b] = lanes::select(
+            lanes::first<Keys>(left),
+            make_keys<T, L>(lanes::convert<uint32_t>(lanes::load_part<L>(values, left)),
+                            lanes::load_part<L>(blocks[b].indices + i, left)),
+            lowest_key);
       else
         v[i + b] = lowest_key;
     }
@@ -320,6 +319,12 @@ PTO_INLINE RecordEvent TSORT32(D& d, const S& s, const I& idx, const Tmp&...) {
                 "TSORT32: the destination must hold 8 bytes for each element; "
                 "give it twice the columns for float, four times for half");
   PTO_ENTER(TSORT32, "d, s, idx, [tmp]", out(d), in(s, idx));
+  PTO_IF_CHECKED(const int cols = s.GetValidCol() * detail::kRecordElements<typename S::DType>;
+                 checked::require_filled("TSORT32", "d, s, idx, [tmp]", 1, d, s.GetValidRow(),
+                                         cols < D::Cols ? cols : D::Cols);
+                 checked::require_valid("TSORT32", "d, s, idx, [tmp]", 2,
+                                        idx.GetValidRow() == 1 ? 1 : s.GetValidRow(),
+                                        s.GetValidCol(), idx);)
   detail::sort_rows(d, s, idx);
   return {};
 }
@@ -333,6 +338,7 @@ PTO_INLINE RecordEvent TMRGSORT(D& d, const S& s, uint32_t blockLen, const X&...
   static_assert(D::Cols >= S::Cols,
                 "TMRGSORT: the destination must hold the source; give it as many Cols");
   PTO_INSTRUCTION(TMRGSORT, "d, s, blockLen", out(d), in(s));
+  PTO_IF_CHECKED(checked::require_filled("TMRGSORT", "d, s, blockLen", 1, d, 1, s.GetValidCol());)
   using T = typename D::DType;
   const int cols = s.GetValidCol();
   const int length = blockLen < uint32_t(cols) ? int(blockLen) : cols;  // 4 * length is an int

@@ -121,6 +121,26 @@ TEST(Sort32, uses_one_row_of_indices_for_every_row) {
     }
 }
 
+TEST(Sort32, keeps_the_bits_of_a_half_signalling_nan_included) {
+  const uint16_t bits[] = {0x7c01, 0xfd02, 0x7e00, 0xfe00, 0x7c00, 0xfc00, 0x3c00, 0, 0x8000, 1};
+  Tile<TileType::Vec, half, 1, 32> s;
+  Tile<TileType::Vec, uint32_t, 1, 32> index;
+  Tile<TileType::Vec, half, 1, 128> d, merged;
+  for (int i = 0; i < 32; ++i) {
+    const uint16_t one = i < 10 ? bits[i] : uint16_t(0x4000 + i);
+    std::memcpy(static_cast<void*>(s.data() + i), &one, 2);
+    index.SetValue(i, uint32_t(i));
+  }
+  TSORT32(d, s, index);
+  TMRGSORT(merged, d, 128);
+  for (int i = 0; i < 32; ++i) {
+    const int from = int(take(merged.data(), i).index);
+    EXPECT_EQ(bits_of(merged.GetValue(4 * i)), bits_of(s.GetValue(from))) << i;
+    EXPECT_EQ(from == 1 || from == 3, i < 2) << i;
+    EXPECT_EQ(from == 0 || from == 2, i == 2 || i == 3) << i;
+  }
+}
+
 TEST(Sort32, takes_a_source_of_its_own_type_whose_valid_part_fits) {
   Line<float, 128> s(40), d(80);
   Tile<TileType::Vec, uint32_t, 1, 128> index;
