@@ -41,7 +41,7 @@ SUBJECTS = {
     "test_ops|test_op*|test_numpy*|test_custom*|test_kernel*|test_conformance|test_minilm|"
     "test_demo|test_linear|test_quantized*|test_weights|test_attention*|test_pages|"
     "test_convolution|test_products*|test_out_dtype|test_matmul_precision|test_packed_weight|"
-    "test_product_limits": (
+    "test_product_limits|test_small_products": (
         *EVERY,
         "operators",
         "ops",

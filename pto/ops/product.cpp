@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "pto/isa/cpu/even_run.hpp"
 #include "pto/isa/cpu/matrix_cut.hpp"
 #include "pto/isa/reduce/block_sums.hpp"
 #include "pto/operators/named_arguments.hpp"
@@ -129,6 +130,10 @@ class Product {
     const int64_t parts = cut.count();
     const auto [first, last] = in_.items(batches * parts);
     for (int64_t item = first; item < last; ++item) {
+      if (const int64_t many = parts == 1 ? multiply_many(item, last) : 0; many > 0) {
+        item += many - 1;
+        continue;
+      }
       if (!multiply(item / parts, cut.part(item % parts)))
         return in_.fail(
             "matmul: no memory for a part of the result\nsums of f16 and bf16 are f32 until they "
@@ -186,6 +191,25 @@ class Product {
       number /= size;
     }
     return found;
+  }
+
+  // Writes small matrices of the result that lie evenly, from number `batch` on and in front of
+  // `last`. Returns how many there are, 0 where each is a product of its own.
+  int64_t multiply_many(int64_t batch, int64_t last) const {
+    if constexpr (kIsNarrow) return 0;
+    if (n_terms_ != 1 || alpha != 1 || added || count(/*repeated=*/true) != 1) return 0;
+    const Operand<const char>&a = terms_[0].left.elements, &b = terms_[0].right.elements;
+    EvenRun run;
+    for (int axis = layout_.batch_axes() - 1; axis >= 0; --axis)
+      if (!run.add(layout_.batch_size(axis), a.batch_strides[axis], b.batch_strides[axis],
+                   out_.batch_strides[axis]))
+        break;
+    const int64_t many = std::min(run.count - batch % run.count, last - batch);
+    if (many < kManyProducts) return 0;
+    const Rectangle whole = {0, out_.rows, 0, out_.cols};
+    const pto_matmul_job job =
+        job_of(job_matrix(result_at(batch, whole)), terms_[0], batch, 0, whole);
+    return pto_matmul_many(&job, many, run.a, run.b, run.c) ? many : 0;
   }
 
   // Writes a part of one matrix of the result; false: there is no memory for its sums.

@@ -26,9 +26,16 @@ struct AttentionLoops {
 extern const AttentionLoops kAttentionPortable, kAttentionAvx2, kAttentionAvx512, kAttentionPairs,
     kAttentionTiles;
 
+// How many products a job is the first of, and how many elements their operands lie apart.
+struct MatmulSteps {
+  int64_t count, a, b, c;
+};
+
 struct MatmulLoops {
   void (*run)(const pto_matmul_job&);
-  bool (*run_pages)(const pto_matmul_job&);  // where b lies in pages; false: nothing was written
+  // Where b lies in pages, and all of a batch at once; false: nothing was written.
+  bool (*run_pages)(const pto_matmul_job&);
+  bool (*run_many)(const pto_matmul_job&, const MatmulSteps&);
 };
 extern const MatmulLoops kMatmulPortable, kMatmulAvx2, kMatmulAvx512, kMatmulQuads, kMatmulPairs,
     kMatmulTiles;

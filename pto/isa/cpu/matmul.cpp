@@ -89,6 +89,13 @@ int32_t pto_matmul_narrow_depth(const pto_matmul_job* job) {
   return engine < PTO_MATMUL_AVX512 ? PTO_MATMUL_BLOCK : PTO_MATMUL_WIDE_BLOCK;
 }
 
+bool pto_matmul_many(const pto_matmul_job* job, int64_t count, int64_t a_step, int64_t b_step,
+                     int64_t c_step) {
+  const int engine = pto::engine_of(*job);
+  return engine != PTO_MATMUL_BEST &&
+         loops_of(engine).run_many(*job, {count, a_step, b_step, c_step});
+}
+
 int32_t pto_matmul(const pto_matmul_job* job) {
   const int engine = pto::engine_of(*job);
   if (engine == PTO_MATMUL_BEST) return 1;

@@ -40,6 +40,8 @@ using namespace isa::matmul;
 bool run_pages_in_pairs(const pto_matmul_job& job) {
   return job.a.type == PTO_MATMUL_BF16 && run_apart<Bf16Dot<HardwarePairs>>(job);
 }
+// Their results are rounded otherwise.
+bool run_none(const pto_matmul_job&, const MatmulSteps&) { return false; }
 void run_on_tiles(const pto_matmul_job& job) {
   if (job.a.type == PTO_MATMUL_F32)
     run_split<HardwareTiles>(job);
@@ -50,9 +52,11 @@ void run_on_tiles(const pto_matmul_job& job) {
 }  // namespace
 
 constexpr MatmulLoops kMatmulAvx512 = kLoops;
-constexpr MatmulLoops kMatmulQuads = {[](const pto_matmul_job& job) { run(job, true); }, run_pages};
-constexpr MatmulLoops kMatmulPairs = {run_pairs<HardwarePairs>, run_pages_in_pairs};
-constexpr MatmulLoops kMatmulTiles = {run_on_tiles, [](const pto_matmul_job&) { return false; }};
+constexpr MatmulLoops kMatmulQuads = {[](const pto_matmul_job& job) { run(job, true); }, run_pages,
+                                      run_many};
+constexpr MatmulLoops kMatmulPairs = {run_pairs<HardwarePairs>, run_pages_in_pairs, run_none};
+constexpr MatmulLoops kMatmulTiles = {run_on_tiles, [](const pto_matmul_job&) { return false; },
+                                      run_none};
 
 }  // namespace pto
 

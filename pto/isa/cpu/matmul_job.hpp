@@ -168,6 +168,12 @@ void pto_copy_pages(pto_pages* pages);
 // columns of a job are not those that may be read from, or written to, `packed`.
 int32_t pto_matmul(const pto_matmul_job* job);
 
+// Multiplies `count` matrices at once, of which the job has the first, and of which those of each
+// operand lie so many elements apart. Returns false, having written nothing, where pto_matmul() for
+// one after the other takes no longer.
+bool pto_matmul_many(const pto_matmul_job* job, int64_t count, int64_t a_step, int64_t b_step,
+                     int64_t c_step);
+
 #ifdef __cplusplus
 }
 #endif

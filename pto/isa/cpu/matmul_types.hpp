@@ -13,6 +13,7 @@
 #include "pto/isa/cpu/matmul_coded_loops.hpp"
 #include "pto/isa/cpu/matmul_coded_rows.hpp"
 #include "pto/isa/cpu/matmul_loops.hpp"
+#include "pto/isa/cpu/matmul_many.hpp"
 #include "pto/isa/cpu/matmul_pack_bytes.hpp"
 #include "pto/isa/cpu/matmul_pack_rounded.hpp"
 #include "pto/isa/cpu/matmul_pack_whole.hpp"
@@ -136,7 +137,7 @@ inline void run(const pto_matmul_job& job, bool quads) {
 }
 
 inline constexpr MatmulLoops kLoops = {[](const pto_matmul_job& job) { run(job, false); },
-                                       run_pages};
+                                       run_pages, run_many};
 
 }  // namespace matmul
 PTO_NAMESPACE_END

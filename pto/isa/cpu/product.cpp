@@ -3,6 +3,7 @@
 // pool.
 #include "pto/abi/program.h"
 #include "pto/isa/cpu/element_types.hpp"
+#include "pto/isa/cpu/even_run.hpp"
 #include "pto/isa/cpu/host_memory.hpp"
 #include "pto/isa/cpu/matrix_cut.hpp"
 #include "pto/isa/cpu/packed_right.hpp"
@@ -59,6 +60,7 @@ class Batches {
       return pto_fail_product(services_, where_, rows_, depth_, cols_);
     const int64_t parts = batches_ * cut_.count();
     const double work = double(batches_) * double(rows_) * double(cols_) * double(depth_ + 1);
+    if (run_many(work)) return 0;
     if (threads_ <= 1 || work < kLeastWork || parts > INT32_MAX) {
       for (int64_t i = 0; i < parts; ++i)
         if (const int32_t code = multiply(i)) return code;
@@ -71,6 +73,51 @@ class Batches {
 
  private:
   static constexpr double kLeastWork = 1 << 17;  // multiply-adds for which other threads wake up
+
+  // Multiplies all batches at once, where they are small and even; false: nothing was written.
+  bool run_many(double work) {
+    const int type = matmul_type(a_);
+    const bool is_real = type == PTO_MATMUL_F32 || type == PTO_MATMUL_F64;
+    if (batches_ < kManyProducts || !is_real || matmul_type(b_) != type || matmul_type(c_) != type)
+      return false;
+    if (pages_ || packed_.at(b_.data, cols_).cols > 0) return false;
+    for (int axis = c_.rank - 3; axis >= 0; --axis)
+      if (!even_.add(c_.sizes[axis], stride(a_, axis), stride(b_, axis), stride(c_, axis))) break;
+    if (even_.count < kManyProducts) return false;
+    const bool is_cut = threads_ > 1 && work >= kLeastWork;
+    const int64_t pieces = is_cut ? 2 * threads_ : 1;
+    piece_ =
+        ((even_.count + pieces - 1) / pieces + kManyProducts - 1) / kManyProducts * kManyProducts;
+    const int64_t parts = batches_ / even_.count * ((even_.count + piece_ - 1) / piece_);
+    if (parts > INT32_MAX || !multiply_many(0)) return false;
+    if (is_cut && parts > 1)
+      return pto_parallel(
+                 static_cast<int32_t>(parts - 1),
+                 [](void* self, int32_t part) {
+                   return static_cast<Batches*>(self)->multiply_many(part + 1) ? 0 : 1;
+                 },
+                 this) == 0;
+    for (int64_t part = 1; part < parts; ++part) multiply_many(part);
+    return true;
+  }
+
+  bool multiply_many(int64_t part) const {
+    const int64_t pieces = (even_.count + piece_ - 1) / piece_;
+    const int64_t from = part % pieces * piece_, batch = part / pieces * even_.count + from;
+    pto_matmul_job job = {};
+    job.precision = precision_, job.depth = static_cast<int32_t>(depth_);
+    job.rows = static_cast<int32_t>(rows_), job.cols = static_cast<int32_t>(cols_);
+    job.a = plain(at(a_, batch, 0, 0));
+    job.b = plain(at(b_, batch, 0, 0));
+    job.c = plain(at(c_, batch, 0, 0));
+    return pto_matmul_many(&job, least(piece_, even_.count - from), even_.a, even_.b, even_.c);
+  }
+
+  // The distance of neighbours of x along an axis of c.
+  int64_t stride(const pto_tensor& x, int axis) const {
+    const int of = axis - c_.rank + x.rank;
+    return of >= 0 && x.sizes[of] != 1 ? x.strides[of] : 0;
+  }
 
   static int64_t count(const pto_tensor& x) {
     int64_t found = 1;
@@ -91,8 +138,7 @@ class Batches {
   pto_tensor at(const pto_tensor& x, int64_t batch, int64_t row, int64_t col) const {
     int64_t place = row * x.strides[x.rank - 2] + col * x.strides[x.rank - 1];
     for (int axis = c_.rank - 3; axis >= 0; --axis) {
-      const int of = axis - c_.rank + x.rank;
-      if (of >= 0 && x.sizes[of] != 1) place += batch % c_.sizes[axis] * x.strides[of];
+      place += batch % c_.sizes[axis] * stride(x, axis);
       batch /= c_.sizes[axis];
     }
     pto_tensor moved = x;
@@ -253,6 +299,8 @@ class Batches {
   const int64_t rows_, cols_, depth_, batches_;
   const int threads_;
   const MatrixCut cut_;
+  EvenRun even_;
+  int64_t piece_ = 1;  // of those in a row
   pto_pages* const pages_;
   pto_runs* const soon_;
   const bool is_asked_;
