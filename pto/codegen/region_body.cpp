@@ -8,10 +8,6 @@
 namespace pto {
 namespace {
 
-std::string folded(int tensor, size_t axis) {
-  return numbered("f", tensor) + numbered("_", static_cast<int64_t>(axis));
-}
-
 std::string operation(const Node& node) { return std::string(info(node.op).name) + "_of"; }
 
 }  // namespace

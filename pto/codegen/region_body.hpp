@@ -26,6 +26,10 @@ namespace pto {
 
 // A name in the text: "p" and 3 give "p3".
 inline std::string numbered(const char* prefix, int64_t i) { return prefix + std::to_string(i); }
+// The name of an axis that a tensor has folded.
+inline std::string folded(int tensor, size_t axis) {
+  return numbered("f", tensor) + numbered("_", static_cast<int64_t>(axis));
+}
 
 class RegionBody {
  public:
