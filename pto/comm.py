@@ -16,7 +16,7 @@ tasks, for ctx.wait() and after=.
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
 
 from pto.errors import InvalidType, InvalidValue
 from pto.tasks.arguments import Arg
@@ -45,7 +45,7 @@ def notify(
         raise InvalidValue(
             f"notify: op is {op!r}", "a signal is added to or set", "pass 'add' or 'set'"
         )
-    to, number = Arg.inout(signal), Arg.scalar(value, dtype="int64")
+    to, number = _signal("notify", Arg.inout(signal)), Arg.scalar(value, dtype="int64")
     if to.dtype == "int32" and not -(2**31) <= number.data < 2**31:
         raise InvalidValue(
             f"notify: value is {value}, and the signal is int32",
@@ -66,6 +66,12 @@ def wait(
         raise InvalidValue(
             f"wait: compare is {compare!r}", "it names a comparison of the signal with the value",
             f"pass one of {', '.join(_COMPARISONS)}",
+        )  # fmt: skip
+    _signal("wait", Arg.input(signal))
+    if isinstance(value, str) or not isinstance(value, SupportsFloat | SupportsIndex):
+        raise InvalidType(
+            f"wait: value is {value!r:.60}, of type {type(value).__name__}",
+            "the signal is compared with a number", "pass an int or a float",
         )  # fmt: skip
     if isinstance(value, SupportsIndex) and not _is_double(operator.index(value)):
         raise InvalidValue(
@@ -132,7 +138,16 @@ def _is_double(number: int) -> bool:
 
 
 def _copy(ctx: Context, chip: int, dst: Any, src: Any) -> Node:
-    return ctx.submit_collective(chip, "copy", [Arg.output(dst), Arg.input(src)], depth=4)
+    return ctx.submit_collective(chip, "copy", [Arg.output(dst), Arg.input(src)])
+
+
+def _signal(call: str, signal: Arg) -> Arg:
+    if signal.size == 0:
+        raise InvalidValue(
+            f"{call}: the signal, {signal!r}, has no elements",
+            "a wait compares its first element", 'allocate it: ctx.alloc((1,), "int32")',
+        )  # fmt: skip
+    return signal
 
 
 def _checked(tensors: Mapping[int, Any]) -> list[tuple[int, Any]]:
@@ -167,6 +182,12 @@ def _check_rows(call: str, whole: Any, tensors: Mapping[int, Any]) -> None:
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:
+    if not hasattr(tensor, "shape") or not hasattr(tensor, "dtype"):
+        raise InvalidType(
+            f"a collective got {tensor!r:.60}, of type {type(tensor).__name__}",
+            "it needs the shape and the element type of each tensor",
+            "pass a TensorHandle, a NumPy array or a torch tensor",
+        )
     return tuple(tensor.shape)
 
 

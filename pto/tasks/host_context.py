@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
 from pto.tasks.arguments import Arg, ParamType, TensorHandle, check_arg
-from pto.tasks.origin import Origin
+from pto.tasks.origin import Origin, own_frames
 from pto.tasks.package import CompiledPackage
 from pto.tasks.runtime import refuse_fork
 from pto.tasks.shared import PrivateCopies
@@ -65,6 +65,7 @@ class Node:
     @property
     def done(self) -> bool:
         """Says whether it has ended, in whichever way."""
+        self._context.refuse_fork()
         return self._context._engine.is_done(self.id)
 
     def __repr__(self) -> str:
@@ -108,7 +109,7 @@ class Context:
         """The devices' ids."""
         return list(self._places)
 
-    def alloc(self, shape: Sequence[int], dtype: str = "float32") -> TensorHandle:
+    def alloc(self, shape: Sequence[int], dtype: Any = "float32") -> TensorHandle:
         """A tensor of zeros in memory that all devices share."""
         self._check()
         handle = self._runtime._memory.alloc(shape, dtype)
@@ -120,7 +121,7 @@ class Context:
         self, chip: int, kernel: str, args: Sequence[Arg], after: Sequence[Node] = ()
     ) -> Node:
         """A task on one device: the kernel on these arguments, when what it follows is done."""
-        return self._submit(self._found(kernel), [(chip, args)], after, self._site(2))
+        return self._submit(self._found(kernel), [(chip, args)], after)
 
     def submit_group(
         self,
@@ -133,19 +134,22 @@ class Context:
 
         `args`: the same for all, or a dict from each device to its own.
         """
-        chips = list(chips)
-        if not chips:
-            raise InvalidValue(
-                f"submit_group: {kernel!r} got no devices", "a group has at least one member",
+        chips = list(chips) if hasattr(chips, "__iter__") else chips
+        if not isinstance(chips, list) or not chips:
+            raise (InvalidType if chips != [] else InvalidValue)(
+                f"submit_group: {kernel!r} got {'no devices' if chips == [] else repr(chips)}",
+                "a group has a list of devices, at least one",
                 "pass ctx.peers(), or some of them",
-            )  # fmt: skip
+            )
+        for chip in chips:
+            self._place(chip)
         if isinstance(args, Mapping) and set(args) != set(chips):
             raise InvalidValue(
                 f"submit_group: arguments for {list(args)}, chips are {chips}",
                 "each member has its own", "pass one entry for each chip",
             )  # fmt: skip
         members = [(c, args[c] if isinstance(args, Mapping) else args) for c in chips]
-        return self._submit(self._found(kernel), members, after, self._site(2))
+        return self._submit(self._found(kernel), members, after)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -174,14 +178,14 @@ class Context:
     def wait(self, what: Any) -> None:
         """Waits for a task, or for the tasks that write an array; raises where one has failed.
 
-        A private array is copied back by a wait for it, not by one for its task.
+        A private array is copied back by a wait for it, not by one for its task. From then to the
+        next task that uses it, the array is the orchestration's: that task sees what was written.
         """
         self._check()
         if isinstance(what, Node):
             succeeded = self._engine.wait_task(what.id)
         else:
-            succeeded = self._engine.wait_array([self._copies.core(Arg.input(what))])
-            self._copies.copy_back(self._engine.has_succeeded, _array_of(what))
+            succeeded = self._copies.wait(what)
         if not succeeded:
             raise AwaitedTaskFailed(
                 "a task that the orchestration waits for has failed",
@@ -193,29 +197,29 @@ class Context:
         """Ends the orchestration: the context and its nodes refuse everything from now on."""
         self._is_over = True
 
+    def refuse_fork(self) -> None:
+        """Raises Failure in a process that was forked from that of the run."""
+        refuse_fork(self._runtime._process)
+
     # --- for pto.comm ----------------------------------------------------------------------------
 
     def submit_collective(
-        self, chip: int, name: str, args: Sequence[Arg], after: Sequence[Node] = (), depth: int = 3
+        self, chip: int, name: str, args: Sequence[Arg], after: Sequence[Node] = ()
     ) -> Node:
         """A task of pto.comm on one device."""
-        return self._submit(
-            self._runtime.collective(name), [(chip, args)], after, self._site(depth)
-        )
+        return self._submit(self._runtime.collective(name), [(chip, args)], after)
 
-    def submit_gate(
-        self, element: Any, compare: int, value: float, after: Sequence[Node], depth: int = 3
-    ) -> Node:
+    def submit_gate(self, element: Any, compare: int, value: float, after: Sequence[Node]) -> Node:
         """A task that is done when the comparison of the first element with the value holds."""
         self._check()
         core, ids = [self._copies.core(Arg.input(element))], self._ids_of(after)
-        return self._node(self._enter_gate(core, compare, value, ids, self._site(depth)))
+        return self._node(self._enter_gate(core, compare, value, ids, self._site()))
 
     # --- inside ----------------------------------------------------------------------------------
 
     def _check(self) -> None:
         if self._is_over:
-            refuse_fork(self._runtime._process)
+            self.refuse_fork()
             raise Failure(
                 "the orchestration has ended", "a context belongs to one run of it",
                 "use it inside the function only",
@@ -232,25 +236,25 @@ class Context:
             )  # fmt: skip
         return kernel
 
-    def _submit(self, kernel: HostKernel, members: list, after: Sequence[Node], site: str) -> Node:
+    def _submit(self, kernel: HostKernel, members: list, after: Sequence[Node]) -> Node:
         self._check()
-        ids = self._ids_of(after)
+        ids, site = self._ids_of(after), self._site()
         placed = [(self._place(chip), _checked(kernel, args)) for chip, args in members]
         core = [(place, [arg.as_core() for arg in args]) for place, args in placed]
         task = self._enter(kernel, core, ids, site)
         if task is None:  # some array is private
-            written: list[list[int]] = []
-            core = [(place, self._shared(args, written)) for place, args in placed]
+            users: list[list[int]] = []
+            core = [(place, self._shared(args, users)) for place, args in placed]
             task = self._enter(kernel, core, ids, site)
-            for writers in written:
-                writers.append(task)
+            for tasks in users:
+                tasks.append(task)
         self._used.add(kernel)
         return self._node(task)
 
-    def _shared(self, args: Sequence[Arg], written: list[list[int]]) -> list:
+    def _shared(self, args: Sequence[Arg], users: list[list[int]]) -> list:
         """Arguments for the engine; read arrays come first, since they may have to be copied in."""
         order = sorted(range(len(args)), key=lambda i: args[i].type == ParamType.OUTPUT)
-        core = {i: self._copies.core(args[i], written) for i in order}
+        core = {i: self._copies.core(args[i], users) for i in order}
         return [core[i] for i in range(len(args))]
 
     def _enter(self, kernel: HostKernel, core: list, ids: list[int], site: str) -> int | None:
@@ -273,8 +277,8 @@ class Context:
             )
         return [node.id for node in nodes]
 
-    def _site(self, depth: int) -> str:
-        frame = sys._getframe(depth)
+    def _site(self) -> str:
+        frame = sys._getframe(own_frames())
         file = frame.f_code.co_filename
         self._runtime._tracing.files.add(file)
         return f"{file.rpartition('/')[2]}:{frame.f_lineno}"
@@ -293,13 +297,16 @@ class Context:
         return place
 
 
-def _checked(kernel: HostKernel, args: Sequence[Arg]) -> Sequence[Arg]:
+def _checked(kernel: HostKernel, args: Any) -> Sequence[Arg]:
+    if isinstance(args, Mapping | str) or not hasattr(args, "__iter__"):
+        raise InvalidType(
+            f"{kernel.name!r}: args is of type {type(args).__name__}",
+            "a task has a list of arguments",
+            "pass a list, such as [pto.Arg.input(x), pto.Arg.output(y)], or []",
+        )
+    args = list(args)
     for place, arg in enumerate(args):
         check_arg(f"{kernel.name!r}: argument {place}", arg)
     if kernel.package is not None:
         kernel.package.check(kernel.name, args)
     return args
-
-
-def _array_of(what: Any) -> Any:
-    return what.data if isinstance(what, TensorHandle) else what

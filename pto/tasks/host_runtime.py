@@ -18,6 +18,7 @@ end with this process, however it ends. Any thread may call all functions.
 
 import atexit
 import ctypes
+import inspect
 import os
 import sys
 import threading
@@ -77,12 +78,14 @@ class HostRuntime(Runtime):
         check_platform(chosen["platform"])
         self.platform, self.devices = chosen["platform"], _checked_devices(chosen["devices"])
         memory = chosen["memory"] if chosen["memory"] is not None else _default_memory()
-        for name, value, least in (("memory", memory, 1), ("threads", chosen["threads"], 0)):
-            if type(value) is not int or value < least:
+        threads = chosen["threads"]
+        for name, value, least, most in (("memory", memory, 1, 62), ("threads", threads, 0, 30)):
+            if type(value) is not int or not least <= value <= 1 << most:
                 raise InvalidValue(
-                    f"Runtime: {name} is {value!r}", f"{name} is an int of at least {least}",
-                    f"pass an int from {least} on",
-                )  # fmt: skip
+                    f"Runtime: {name} is {value!r:.60}",
+                    f"{name} is an int from {least} to 2**{most}",
+                    "pass one of those, or leave it out",
+                )
         if not _WORKER.is_file():
             raise MissingFile(
                 f"the worker's program {_WORKER.name} is missing",
@@ -91,9 +94,7 @@ class HostRuntime(Runtime):
             )
         self._process, self._lock, self._queue = os.getpid(), threading.Lock(), RunQueue()
         python = [sys.executable, "-m", "pto.tasks.python_tasks"]
-        self._engine = _core.HostEngine(
-            self.devices, [os.fspath(_WORKER)], python, memory, chosen["threads"]
-        )
+        self._engine = _core.HostEngine(self.devices, [os.fspath(_WORKER)], python, memory, threads)
         self._memory = SharedMemory(self._engine)
         self._programs: dict[str, tuple[Callable, dict[str, HostKernel]]] = {}
         self._collectives: dict[str, HostKernel] = {}
@@ -121,12 +122,13 @@ class HostRuntime(Runtime):
                 "at level host each kernel has a name",
                 'pass {"compute": pto.compile(...)}',
             )
+        _refuse_unrun(name, orch)
         loaded = {key: self._kernel(name, key, value) for key, value in kernels.items()}
         with self._lock:
             self._programs[name] = orch, loaded
         self._tracing.add_program(name, [one.origin for one in loaded.values()])
 
-    def alloc(self, shape: Sequence[int], dtype: str = "float32") -> TensorHandle:
+    def alloc(self, shape: Sequence[int], dtype: Any = "float32") -> TensorHandle:
         """A tensor of zeros in shared memory; runs take it, and its views, without a copy."""
         self._check_usable()
         return self._memory.alloc(shape, dtype)
@@ -280,7 +282,7 @@ class HostRuntime(Runtime):
             except BaseException as interrupt:  # noqa: BLE001 the run still has to end
                 raised = raised or interrupt
                 counts = None if self._engine.is_running else {}
-        copies.copy_back(self._engine.has_succeeded)
+        copies.copy_back()
         if raised is not None:
             try:
                 raise raised
@@ -289,6 +291,19 @@ class HostRuntime(Runtime):
                     raised
                 )  # else it holds this frame, which holds it, and the run's tensors with it
         return HostReport(**counts, copied_in=copies.copied_in, copied_out=copies.copied_out), value
+
+
+def _refuse_unrun(name: str, orch: Callable) -> None:
+    """Raises InvalidType for an orchestration whose call only makes what nobody runs."""
+    for kind, is_kind in (("a coroutine", inspect.iscoroutinefunction),
+                          ("a generator", inspect.isgeneratorfunction),
+                          ("an async generator", inspect.isasyncgenfunction)):  # fmt: skip
+        if is_kind(orch) or is_kind(type(orch).__call__):
+            raise InvalidType(
+                f"register: {name!r}: a call of orch returns {kind}, which nobody runs",
+                "an orchestration has submitted its tasks when it returns",
+                "define it by def instead of async def, and without yield",
+            )
 
 
 def _text_of(error: BaseException) -> str:

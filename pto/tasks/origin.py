@@ -4,10 +4,12 @@
     package = pto.compile(kernels=[{"source": "add.cpp"}])
     package.origin.sources       # {"add.cpp": its path}
     package.origin.functions     # {"add": ("add.cpp", "add")}
+    sys._getframe(own_frames())  # the user's frame: the Python that submits a task, or is warned
 
 Thread safety: pure functions; an Origin never changes.
 """
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,3 +49,11 @@ def joined(origins: Iterable[Origin]) -> Origin:
                 sources[file] = source
             functions[kernel] = file, function
     return Origin(sources, functions)
+
+
+def own_frames() -> int:
+    """How many of the calling frames are the library's; the next one is the user's."""
+    count, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pto."):
+        count, frame = count + 1, frame.f_back
+    return count

@@ -5,7 +5,7 @@
     handle = memory.alloc((4, 1024), "float32")       # a TensorHandle over shared memory
     copies = PrivateCopies(memory)                     # of one run
     copies.core(pto.Arg.input(private_array))          # an argument for the engine; copied in once
-    copies.copy_back(succeeded)
+    copies.copy_back()                                 # at its end
 
 A view of a shared array is shared. A private array is copied with the whole array that it is a view
 of, so that overlapping views still overlap; what tasks wrote is copied back.
@@ -13,8 +13,10 @@ of, so that overlapping views still overlap; what tasks wrote is copied back.
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -30,12 +32,12 @@ class SharedMemory:
     def __init__(self, engine: Any) -> None:
         self.engine, self.closed = engine, False
 
-    def alloc(self, shape: Sequence[int], dtype: str = "float32") -> TensorHandle:
-        """A new tensor of zeros."""
+    def alloc(self, shape: Sequence[int], dtype: Any = "float32") -> TensorHandle:
+        """A new tensor of zeros; the element type is a name, or a type of NumPy's or PyTorch's."""
         dims = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
         handle = None
         if all(type(n) is int and n >= 0 for n in dims):
-            handle = TensorHandle(dims, str(dtype).rpartition(".")[2])
+            handle = TensorHandle(dims, _type_name(dtype))
         if handle is None or handle.nbytes > _MOST_BYTES:
             raise InvalidValue(
                 f"alloc: the shape is {shape!r:.60}",
@@ -51,20 +53,48 @@ class SharedMemory:
         return self.engine.holds(bounds_of(array)[0])
 
 
+class Written(NamedTuple):
+    """A part of a private array that tasks write: there, in its copy, and the tasks' ids."""
+
+    mine: numpy.ndarray
+    shared: numpy.ndarray
+    tasks: list[int]
+
+
+@dataclass(eq=False)
+class Root:
+    """A private array that is a view of no other, from `begin` to `end`, and its copy."""
+
+    begin: int
+    end: int
+    copy: numpy.ndarray
+    owner: Any  # keeps the array alive
+    written: dict[tuple, Written] = field(default_factory=dict)
+    users: list[int] = field(default_factory=list)  # tasks that read or write it
+    lent: list[tuple[numpy.ndarray, numpy.ndarray]] = field(default_factory=list)
+
+    def view_of(self, array: numpy.ndarray) -> numpy.ndarray:
+        """The array's place in the copy."""
+        return array_in(self.copy, address_of(array) - self.begin, array)
+
+
 class PrivateCopies:
-    """The shared copies of a run's private arrays; counts the bytes that it copies."""
+    """The shared copies of a run's private arrays; counts the bytes that it copies.
+
+    Invariant: where a private array and its copy differ, the copy is newer, except for what is
+    lent: from wait() to the next task that uses it, an array belongs to the orchestration.
+    """
 
     def __init__(self, memory: SharedMemory) -> None:
         self.copied_in = self.copied_out = 0
         self._memory = memory
-        self._roots: list[tuple[int, int, numpy.ndarray, Any]] = []  # begin, end, copy, keeps alive
-        self._written: dict[tuple, tuple[numpy.ndarray, numpy.ndarray, list[int]]] = {}
+        self._roots: list[Root] = []  # by their addresses, which never overlap
+        self._begins: list[int] = []  # of each root
 
     def core(self, arg: Arg, tasks: list[list[int]] | None = None) -> tuple[int, Any, str]:
         """The argument for the engine.
 
-        Adds a list of ids to `tasks` for each private array that is written: the caller fills in
-        the tasks that write it.
+        Adds lists of ids to `tasks` for a private array: the caller adds its task to each.
         """
         if arg.type == ParamType.SCALAR:
             return arg.as_core()
@@ -79,6 +109,32 @@ class PrivateCopies:
         elif not array.size:
             array = self._memory.engine.allocate(1)[:0].view(array.dtype).reshape(array.shape)
         return Arg.core_array(arg.type, array, is_bfloat)
+
+    def wait(self, what: Any) -> bool:
+        """Waits for the writers of an array and copies a private one back; False if one failed."""
+        succeeded = self._memory.engine.wait_array([self.core(Arg.input(what))])
+        array, _ = numpy_of(what.data if isinstance(what, TensorHandle) else what)
+        low, high = bounds_of(array)
+        root = self._root_around(low, high)
+        if root is not None and low < high:
+            self._copy_back(root, low, high)
+            if succeeded:
+                root.lent.append((array, root.view_of(array)))
+        return succeeded
+
+    def copy_back(self) -> None:
+        """Copies back, after the run, what tasks wrote if no writer failed."""
+        for root in self._roots:
+            self._copy_back(root, root.begin, root.end)
+
+    def _has_succeeded(self, written: Written) -> bool:
+        engine, tasks = self._memory.engine, written.tasks
+        tasks[:-1] = [t for t in tasks[:-1] if not (engine.is_done(t) and engine.has_succeeded(t))]
+        return all(map(engine.has_succeeded, tasks))
+
+    def _target(self, written: Written) -> numpy.ndarray:
+        """The array to which it is copied back."""
+        return written.mine
 
     def _check_owner(self, handle: TensorHandle) -> None:
         if handle.memory is not None and handle.memory is not self._memory:
@@ -98,67 +154,81 @@ class PrivateCopies:
                 f"an array of shape {array.shape} is read-only", "the task writes it",
                 "pass an array that can be written, or Arg.input",
             )  # fmt: skip
-        view = self.view_of(array, kind)
+        root = self._root_of(array, kind)
+        self._take_back(root, *bounds_of(array))
+        view = root.view_of(array)
+        if tasks is not None:
+            tasks.append(root.users)
         if kind != ParamType.INPUT:
-            address = array.__array_interface__["data"][0]
-            key = (address, array.shape, array.strides, array.dtype.str)
-            writers = self._written.setdefault(key, (array, view, []))[2]
+            key = (address_of(array), array.shape, array.strides, array.dtype.str)
+            written = root.written.setdefault(key, Written(array, view, []))
             if tasks is not None:
-                tasks.append(writers)
+                tasks.append(written.tasks)
         return view
 
-    def _root(self, array: numpy.ndarray, kind: ParamType) -> tuple[int, numpy.ndarray]:
+    # --- roots -----------------------------------------------------------------------------------
+
+    def _root_around(self, low: int, high: int) -> Root | None:
+        """The root that holds these bytes."""
+        place = bisect_right(self._begins, low) - 1
+        return self._roots[place] if place >= 0 and high <= self._roots[place].end else None
+
+    def _root_of(self, array: numpy.ndarray, kind: ParamType) -> Root:
         low, high = bounds_of(array)
-        for begin, end, copy, _ in self._roots:
-            if begin <= low and high <= end:
-                return begin, copy
+        return self._root_around(low, high) or self._new_root(array, kind)
+
+    def _new_root(self, array: numpy.ndarray, kind: ParamType) -> Root:
         begin, end, owner = _whole(array)
-        for other, other_end, _, _ in self._roots:
-            if begin < other_end and other < end:
+        place = bisect_right(self._begins, begin)
+        for other in self._roots[max(place - 1, 0) : place + 1]:
+            if begin < other.end and other.begin < end:
                 raise InvalidValue(
-                    f"two private arrays share {min(end, other_end) - max(begin, other)} bytes, "
-                    "and neither is a view of the other",
+                    f"two private arrays share {min(end, other.end) - max(begin, other.begin)} "
+                    "bytes, and neither is a view of the other",
                     "each is copied as a whole to memory that the workers see",
                     "pass views of one array, or make the tensor by alloc()",
                 )
-        copy = self._memory.engine.allocate(end - begin)
-        covers_all = low == begin and high == end and array.nbytes == end - begin
+        root = Root(begin, end, self._memory.engine.allocate(end - begin), owner)
+        covers_all = bounds_of(array) == (begin, end) and array.nbytes == end - begin
         if not (kind == ParamType.OUTPUT and covers_all):
-            ctypes.memmove(copy.ctypes.data, begin, end - begin)
-            self.copied_in += end - begin
-        self._roots.append((begin, end, copy, owner))
-        return begin, copy
+            self._copy_in(root, begin, begin, end - begin)
+        self._roots.insert(place, root)
+        self._begins.insert(place, begin)
+        return root
 
-    def view_of(self, array: numpy.ndarray, kind: ParamType = ParamType.INPUT) -> numpy.ndarray:
-        """The array's place in the copy."""
-        begin, copy = self._root(array, kind)
-        offset = array.__array_interface__["data"][0] - begin
-        return numpy.ndarray(array.shape, array.dtype, copy, offset, array.strides)
+    # --- copying ---------------------------------------------------------------------------------
 
-    def is_written(self, view: numpy.ndarray) -> bool:
-        """Says whether tasks write into this part of a copy."""
-        low, high = bounds_of(view)
-        parts = [bounds_of(shared) for _, shared, _ in self._written.values()]
-        return any(begin < high and low < end for begin, end in parts)
+    def _copy_in(self, root: Root, to: int, source: int, count: int) -> None:
+        """Copies `count` bytes from an address to the copy of address `to`."""
+        ctypes.memmove(root.copy.ctypes.data + to - root.begin, source, count)
+        self.copied_in += count
 
-    def refresh(self, first: int) -> None:
-        """Copies in again the arrays from the `first` one on."""
-        for begin, end, copy, _ in self._roots[first:]:
-            ctypes.memmove(copy.ctypes.data, begin, end - begin)
-            self.copied_in += end - begin
+    def _take_back(self, root: Root, low: int, high: int) -> None:
+        """Ends what was lent of these bytes, since a task is to use them."""
+        if not root.lent:
+            return
+        self._renew(root)
+        root.lent = [one for one in root.lent if not _touches(one[0], low, high)]
 
-    def __len__(self) -> int:
-        """The number of copied arrays."""
-        return len(self._roots)
+    def _renew(self, root: Root) -> None:
+        """Copies in what the orchestration has written to what is lent."""
+        for mine, shared in root.lent:
+            if numpy.array_equal(_bytes_of(mine), _bytes_of(shared)):
+                continue
+            for task in root.users:  # one that reads it shall read what it was submitted with
+                if not self._memory.engine.is_done(task):
+                    self._memory.engine.wait_task(task)
+            root.users.clear()
+            numpy.copyto(shared, mine)
+            self.copied_in += mine.nbytes
 
-    def copy_back(self, succeeded: Callable[[int], bool], within: Any = None) -> None:
-        """Copies back, of all arrays or of one, what tasks wrote if no writer failed."""
-        low, high = bounds_of(numpy_of(within)[0]) if within is not None else (0, 2**64)
-        for mine, shared, tasks in self._written.values():
-            begin, end = bounds_of(mine)
-            if begin < high and low < end and tasks and all(map(succeeded, tasks)):
-                numpy.copyto(mine, shared)
-                self.copied_out += mine.nbytes
+    def _copy_back(self, root: Root, low: int, high: int) -> None:
+        """Copies back what tasks wrote of these bytes."""
+        self._renew(root)
+        for one in root.written.values():
+            if one.tasks and _touches(one.mine, low, high) and self._has_succeeded(one):
+                numpy.copyto(self._target(one), one.shared)
+                self.copied_out += one.mine.nbytes
 
 
 def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
@@ -171,6 +241,16 @@ def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
         is_bfloat = str(data.dtype) == "torch.bfloat16"
         return (data.view(sys.modules["torch"].int16) if is_bfloat else data).numpy(), is_bfloat
     return as_numpy(data), False
+
+
+def _type_name(dtype: Any) -> str:
+    """NumPy's name of an element type, or the text of what is none."""
+    if isinstance(dtype, type | numpy.dtype):
+        try:
+            return str(numpy.dtype(dtype))
+        except TypeError:
+            return str(dtype)
+    return str(dtype).rpartition(".")[2]
 
 
 def _numpy_type(name: str) -> Any:
@@ -193,9 +273,19 @@ def _numpy_type(name: str) -> Any:
     return numpy.dtype(ml_dtypes.bfloat16)
 
 
+def address_of(array: numpy.ndarray) -> int:
+    """The address of the first element."""
+    return array.__array_interface__["data"][0]
+
+
+def array_in(memory: Any, offset: int, like: numpy.ndarray) -> numpy.ndarray:
+    """An array like another one, whose first element lies at this offset of the memory."""
+    return numpy.ndarray(like.shape, like.dtype, memory, offset, like.strides)
+
+
 def bounds_of(array: numpy.ndarray) -> tuple[int, int]:
     """The addresses from the array's lowest byte to past its highest."""
-    low = high = array.__array_interface__["data"][0]
+    low = high = address_of(array)
     for size, stride in zip(array.shape, array.strides, strict=True):
         if size == 0:
             return low, low
@@ -215,3 +305,13 @@ def _whole(array: numpy.ndarray) -> tuple[int, int, Any]:
     begin, end = bounds_of(root)
     low, high = bounds_of(array)
     return (begin, end, root) if begin <= low and high <= end else (low, high, array)
+
+
+def _touches(array: numpy.ndarray, low: int, high: int) -> bool:
+    begin, end = bounds_of(array)
+    return begin < high and low < end
+
+
+def _bytes_of(array: numpy.ndarray) -> numpy.ndarray:
+    """The bytes of all elements; a copy only where they do not lie one after another."""
+    return numpy.ascontiguousarray(array).reshape(-1).view("u1")

@@ -11,13 +11,13 @@ what the engine decides by itself: they are accepted, and the first use of each 
 """
 
 import functools
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from pto.errors import InvalidType
 from pto.locks import Lock
+from pto.tasks.origin import own_frames
 
 _DECIDED = {
     "block_dim": "a task says itself how many blocks it has",
@@ -69,12 +69,4 @@ def _note(call: str, reasons_of: dict[str, str]) -> None:
         return
     reasons = "; ".join(f"{name}: {reasons_of[name]}" for name in fresh)
     text = f"{call}: accepted, and without effect here: {reasons}"
-    warnings.warn(text, RuntimeWarning, stacklevel=1 + _own_frames())
-
-
-def _own_frames() -> int:
-    """How many of the calling frames are the library's, so that a warning names the user's line."""
-    count, frame = 0, sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("pto."):
-        count, frame = count + 1, frame.f_back
-    return count
+    warnings.warn(text, RuntimeWarning, stacklevel=1 + own_frames())

@@ -3,7 +3,6 @@
 #include "pto/tasks/processes/host_engine.hpp"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +17,8 @@
 namespace pto {
 namespace {
 
-// The most boxes that a block's history keeps after a run; a larger one starts again empty.
+// The most boxes that a block's history keeps after a run without failures; a larger one starts
+// again empty.
 constexpr size_t kKeptBoxes = 1024;
 constexpr size_t kMessageMost = 1 << 16;  // bytes
 
@@ -63,10 +63,10 @@ Box box_of(const HostTensor& tensor) { return pto::box_of(tensor.view, tensor.bl
 
 HostEngine::HostEngine(const HostOptions& options) : state_(std::make_unique<State>(options)) {}
 HostEngine::~HostEngine() {
-  if (getpid() == state_->process_)
+  if (state_->heap_->is_of_this_process())
     close();
   else
-    (void)state_.release();  // in a fork: the workers belong to the parent
+    (void)state_.release();  // a fork's copy
 }
 
 const std::shared_ptr<SharedHeap>& HostEngine::heap() const { return state_->heap_; }
@@ -83,6 +83,7 @@ uint32_t HostEngine::add_program(const ProgramImage& image) {
 }
 
 void HostEngine::remove_program(uint32_t program) {
+  if (!state_->heap_->is_of_this_process()) return;
   const State::Lock lock(state_->mutex_);
   if (state_->programs_.erase(program) == 0) return;
   for (const auto& worker : state_->workers_) {
@@ -252,8 +253,9 @@ bool HostEngine::wait_some_time(double seconds) {
 
 bool HostEngine::wait_for(TaskId id) {
   State::Lock lock(state_->mutex_);
-  state_->drive_until(lock, [&] { return state_->book_.is_done(id); });
-  if (state_->book_.is_stopped()) state_->throw_first_failure();
+  TaskBook& book = state_->book_;
+  state_->drive_until(lock, [&] { return book.is_done(id); });
+  if (book.is_running() && book.is_stopped()) state_->throw_first_failure();
   return state_->book_.has_succeeded(id);
 }
 
@@ -301,12 +303,14 @@ HostReport HostEngine::end_run() {
   HostReport report{book.tasks(), book.edges(), 0, book.replaced_workers()};
   for (const auto& [block, memory] : state.memory_)
     report.unknown_overlaps += memory->history.unknown_overlaps();
-  std::erase_if(state.memory_, [](const auto& one) {
-    return one.second->block.use_count() == 1 || one.second->history.boxes() > kKeptBoxes;
+  const bool has_failed = !book.failures().is_empty();  // which writers, wait_for() may be asked
+  std::erase_if(state.memory_, [&](const auto& one) {
+    return one.second->block.use_count() == 1 ||
+           (!has_failed && one.second->history.boxes() > kKeptBoxes);
   });
   state.retired_.clear();
   if (state.trace_ != nullptr) state.end_trace();  // what the run held is freed
-  if (!book.failures().is_empty()) state.throw_first_failure();
+  if (has_failed) state.throw_first_failure();
   return report;
 }
 

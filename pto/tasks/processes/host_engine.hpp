@@ -110,7 +110,8 @@ class HostEngine {
   // Waits while the window is full. Throws Error for a task that cannot run, and after the run was
   // stopped.
   TaskId submit(const HostTaskSpec& spec);
-  // Waits until the writers of the tensor's bytes are done; returns false if one has failed.
+  // Waits until the writers of the tensor's bytes are done; returns false if one has failed. After
+  // end_run() it tells of that run.
   bool wait_for(const HostTensor& tensor);
   bool wait_for(TaskId task);
   std::vector<TaskId> writers_of(const HostTensor& tensor);

@@ -104,7 +104,6 @@ struct HostEngine::State final : BookDriver {
   void throw_first_failure() const { throw HostError(book_.failures().first()); }
 
   const HostOptions options_;
-  const int process_;  // the process that made it
   const std::shared_ptr<SharedHeap> heap_;
   int bell_ = -1;  // an eventfd: workers and look_at_time() write to it
   int threads_ = 1, worker_spin_us_ = 0, spin_us_ = 0;

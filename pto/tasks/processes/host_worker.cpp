@@ -36,7 +36,6 @@ std::vector<BookWorker> workers_of(const HostOptions& options) {
 
 HostEngine::State::State(const HostOptions& options)
     : options_(options),
-      process_(getpid()),
       heap_(SharedHeap::make(options.memory_bytes)),
       book_(*this, workers_of(options)) {
   bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -81,11 +81,15 @@ void SharedRegion::set_present(int64_t bytes) {
   present_ = bytes;
 }
 
-SharedHeap::SharedHeap(int64_t bytes) : region_(bytes, 0) { free_[0] = {region_.bytes(), true}; }
+SharedHeap::SharedHeap(int64_t bytes) : region_(bytes, 0), process_(getpid()) {
+  free_[0] = {region_.bytes(), true};
+}
 
 std::shared_ptr<SharedHeap> SharedHeap::make(int64_t bytes) {
   return std::shared_ptr<SharedHeap>(new SharedHeap(bytes));
 }
+
+bool SharedHeap::is_of_this_process() const { return getpid() == process_; }
 
 // Takes the first extent with room, cuts it and zeroes the block; returns its offset, or -1.
 int64_t SharedHeap::take(int64_t bytes, int64_t alignment) {
@@ -110,6 +114,12 @@ int64_t SharedHeap::take(int64_t bytes, int64_t alignment) {
 }
 
 std::shared_ptr<SharedBlock> SharedHeap::allocate(int64_t bytes) {
+  if (!is_of_this_process())
+    fail({"process " + std::to_string(getpid()) + " asks for " + text_bytes(bytes) +
+              " of the shared memory of process " + std::to_string(process_),
+          "it was forked from that one, which goes on using this memory",
+          "make a Runtime in this process"},
+         ErrorKind::Runtime);
   const bool is_large = bytes >= kLarge;
   const std::lock_guard lock(mutex_);
   const int64_t limit = region_.bytes();
@@ -145,6 +155,7 @@ int64_t SharedHeap::taken_bytes() const {
 }
 
 void SharedHeap::give_back(int64_t offset) {
+  if (!is_of_this_process()) return;  // before the lock: a thread of the parent may have held it
   const std::lock_guard lock(mutex_);
   const auto taken = taken_.find(offset);
   const int64_t bytes = taken->second.bytes;

@@ -10,6 +10,8 @@
 // Invariant: blocks begin at multiples of 64 bytes, large ones at pages; a new block is zero.
 // Memory ends at most 64 KiB past the last block: an access beyond raises SIGBUS in any process, so
 // that a wild kernel cannot fill the machine.
+// A process that was forked from the one that made a heap has a mere copy of its books: it may read
+// and write blocks, but it allocates none and gives none back.
 // Thread safety: any thread.
 #pragma once
 
@@ -75,8 +77,11 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
   static std::shared_ptr<SharedHeap> make(int64_t bytes);
 
+  // Says whether this process made the heap. A fork's copies of the heap, and of what uses it, must
+  // leave memory and workers alone: they belong to the parent.
+  bool is_of_this_process() const;
   // Allocates at least one byte. Throws Error if the heap has no room, with the bytes that are
-  // taken and all that there are.
+  // taken and all that there are; or in a fork.
   std::shared_ptr<SharedBlock> allocate(int64_t bytes);
   // Clears what a kernel may have written outside all blocks.
   void clear_free();
@@ -100,6 +105,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   void fit_to(int64_t end);  // the end of the last block
 
   SharedRegion region_;
+  const int process_;  // that made it
   mutable std::mutex mutex_;
   struct Extent {
     int64_t bytes;

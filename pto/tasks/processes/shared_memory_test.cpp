@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <random>
@@ -45,6 +47,30 @@ TEST(SharedHeap, blocks_are_zero_and_apart_whatever_was_freed_before) {
   live.clear();
   EXPECT_EQ(heap->taken_bytes(), 0);
   EXPECT_EQ(heap->allocate(8 << 20)->data()[12345], 0);  // one piece again, and zero
+}
+
+TEST(SharedHeap, a_forked_process_gives_nothing_back_and_gets_nothing) {
+  const auto heap = SharedHeap::make(8 << 20);
+  auto first = heap->allocate(100'000), last = heap->allocate(100'000);
+  std::memset(first->data(), 1, 100'000);
+  std::memset(last->data(), 2, 100'000);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    first.reset();
+    last.reset();
+    try {
+      heap->allocate(1);
+    } catch (const Error& error) {
+      _exit(std::string(error.what()).find("was forked") != std::string::npos ? 0 : 1);
+    }
+    _exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(first->data()[99'999], 1);
+  EXPECT_EQ(last->data()[99'999], 2);
 }
 
 TEST(SharedHeap, finds_the_block_of_an_address) {
