@@ -172,6 +172,7 @@ class Instruction {
     for (const pto_operand& one : operands()) {
       source += !one.is_output;
       if (one.kind != PTO_OPERAND_TILE) continue;
+      check_room(one);
       if (!one.is_output)
         check_written(one, "source " + std::to_string(source));
       else if (accumulates(name_, form_))
@@ -207,6 +208,15 @@ class Instruction {
     pto_tile_state& s = owner_of(all_[1]);
     d = {0, all_[1].state->is_placed, &s};
     if (d.is_placed) d.shared = nullptr;
+  }
+
+  // Sizes of a convolution tile may be known at run time alone.
+  void check_room(const pto_operand& tile) const {
+    if (tile.valid_cols > tile.cols)
+      failed("the sizes of a convolution tile make " + count_of(tile.valid_cols, "element") +
+                 ", but its buffer has " + std::to_string(tile.cols),
+             "the buffer of a tile holds all of its elements",
+             "give ConvTile a buffer of enough bytes, or smaller sizes");
   }
 
   // A source with the destination's shape is read only where the destination is valid.

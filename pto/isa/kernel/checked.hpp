@@ -172,6 +172,14 @@ constexpr bool is_view(long) {
   return false;
 }
 template <class A>
+constexpr auto is_image(int) -> decltype(A::totalDimCount, true) {
+  return true;
+}
+template <class A>
+constexpr bool is_image(long) {
+  return false;
+}
+template <class A>
 constexpr auto is_tile(int) -> decltype(A::ValidRow, true) {
   return true;
 }
@@ -222,7 +230,19 @@ void describe(const void* object, pto_operand* o) {
     o->is_row_major = A::isRowMajor;
     o->is_boxed = A::isBoxedLayout;
     o->offset = offset_in<A>;
-  } else if constexpr (A::kStored >= 0) {  // a convolution tile, or a part of a tile
+  } else if constexpr (is_image<A>(0)) {  // as one row
+    const int64_t count = a.count(0, A::totalDimCount);
+    o->kind = PTO_OPERAND_TILE;
+    o->element_bytes = int32_t(sizeof(typename A::DType));
+    o->data = a.data();
+    o->state = &a.checked_state;
+    o->location = int32_t(A::Loc);
+    o->rows = o->valid_rows = o->is_row_major = 1;
+    o->cols = A::kStored;
+    o->valid_cols = count > INT32_MAX ? INT32_MAX : int32_t(count);
+    o->stored = A::kStored;
+    o->offset = [](int32_t, int32_t col) { return col; };
+  } else if constexpr (A::kStored >= 0) {  // a part of a tile
     o->element_bytes = int32_t(sizeof(typename A::DType));
     o->data = a.data();
     o->state = &a.checked_state;

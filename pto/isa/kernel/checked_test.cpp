@@ -196,6 +196,36 @@ TEST(Checked, tables_and_prefetches_are_views_too) {
               testing::HasSubstr("TPREFETCH (d, g): the view reaches 128 bytes beyond"));
 }
 
+// --- convolution tiles
+
+using Image = ConvTile<TileType::Mat, float, 2 * 16 * 8 * 4, Layout::NC1HWC0,
+                       ConvTileShape<DYNAMIC, 2, 4, 4, 8>>;
+using Images = GlobalTensor<float, pto::Shape<1, 2, 4, 4, 8>, Stride<256, 128, 32, 8, 1>>;
+
+TEST(Checked, the_sizes_of_a_convolution_tile_fit_its_buffer) {
+  Memory memory(512);
+  Image image(2);
+  const GlobalTensor view(memory.data(), pto::Shape<2, 2, 4, 4, 8>(), Stride<256, 128, 32, 8, 1>());
+  EXPECT_ERROR(TLOAD(image, view),
+               "TLOAD (conv, gm): the sizes of a convolution tile make 512 elements, but its "
+               "buffer has 256",
+               "the buffer of a tile holds all of its elements",
+               "give ConvTile a buffer of enough bytes, or smaller sizes");
+}
+
+TEST(Checked, a_convolution_tile_is_written_before_it_is_read) {
+  Memory memory(256);
+  Image image(1);
+  const Images view(memory.data());
+  EXPECT_THAT(error_of([&] { TSTORE(view, image); }),
+              testing::HasSubstr("source 1, a 1 x 256 tile in Mat, was never written"));
+  TLOAD(image, view);
+  TSTORE(view, image);
+  Image bound(1);
+  bound.data() = memory.data();
+  TSTORE(view, bound);
+}
+
 // Each rank's view is an operand of the instructions of groups.
 TEST(Checked, the_view_of_each_rank_ends_within_its_memory) {
   using View = GlobalTensor<float, pto::Shape<1, 1, 1, 1, 16>, Stride<16, 16, 16, 16, 1>>;

@@ -75,9 +75,15 @@ struct ConvTile {
   }
 
   // Returns the pointer itself: image.data() = memory binds the tile to the caller's memory.
-  PTO_INLINE T*& data() { return storage_.get(); }
+  PTO_INLINE T*& data() {
+    PTO_IF_CHECKED(checked_state.is_written = 1;)
+    return storage_.get();
+  }
   PTO_INLINE const T* data() const { return storage_.get(); }
-  PTO_INLINE void bind(T* memory) { storage_.bound = memory; }
+  PTO_INLINE void bind(T* memory) {
+    PTO_IF_CHECKED(checked_state.is_written = 1;)
+    storage_.bound = memory;
+  }
   PTO_IF_CHECKED(mutable pto_tile_state checked_state = {};)
 
 #define PTO_FIELD(type, Name, start)                 \
