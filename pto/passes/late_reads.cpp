@@ -28,6 +28,12 @@ int cost(const Graph& graph, const Node& node, const Dims& whole) {
   return is_expensive && has_all_axes(node.type.shape, whole) ? kExpensive : 1;
 }
 
+// Says whether a kernel ends with a reduction for those that need it elsewhere: a number of elements
+// is known in front of all.
+bool ends_kernels(const Graph& graph, const Node& node) {
+  return folds(graph, node) && !is_count(graph, node);
+}
+
 // The loop nest of reductions that a value is computed from in its stage.
 struct Nest {
   enum class Kind { None, One, Several } kind = Kind::None;
@@ -57,7 +63,7 @@ std::vector<int> stages_of(const Graph& graph, const StepNodes& steps) {
     }
     if (steps.has(v)) nest = {};
     if (nest.kind == Nest::Kind::Several) ++stage, nest = {};
-    if (steps.has(v) || !folds(graph, graph[v])) continue;
+    if (steps.has(v) || !ends_kernels(graph, graph[v])) continue;
     Nest own{Nest::Kind::One, keys.of(graph[v])};
     stage += nest.kind == Nest::Kind::One && nest.key != own.key;
     nest = std::move(own);
@@ -76,7 +82,7 @@ LateReads::LateReads(const Graph& graph, const StepNodes& steps)
   for (const Value root : steps.any() ? steps.roots() : graph.outputs())
     first(root) = stage_of(root);
   for (Value v = count - 1; v >= 0; --v) {
-    const bool has_own = steps.has(v) || folds(graph, graph[v]);
+    const bool has_own = steps.has(v) || ends_kernels(graph, graph[v]);
     for (const Value operand : graph[v].operands)
       first(operand) = std::min(first(operand), !has_own       ? first(v)
                                                 : steps.has(v) ? stage_of(operand)
