@@ -178,13 +178,11 @@ class Instruction {
       else if (accumulates(name_, form_))
         check_written(one, "the destination, which is added to");
     }
-    for (const pto_operand& one : operands()) {
+    for (const pto_operand& one : operands())
       if (one.kind == PTO_OPERAND_VIEW && !is_one_of(name_, kIgnoreViews))
         check_view(one, is_atomic);
-    }
-    for (const pto_operand& one : operands()) {
+    for (const pto_operand& one : operands())
       if (one.is_output && one.state != nullptr) mark(one);
-    }
   }
 
  private:
@@ -210,13 +208,12 @@ class Instruction {
     if (d.is_placed) d.shared = nullptr;
   }
 
-  // Sizes of a convolution tile may be known at run time alone.
   void check_room(const pto_operand& tile) const {
-    if (tile.valid_cols > tile.cols)
-      failed("the sizes of a convolution tile make " + count_of(tile.valid_cols, "element") +
-                 ", but its buffer has " + std::to_string(tile.cols),
-             "the buffer of a tile holds all of its elements",
-             "give ConvTile a buffer of enough bytes, or smaller sizes");
+    if (tile.valid_cols <= tile.cols) return;
+    failed("the sizes of a convolution tile make " + count_of(tile.valid_cols, "element") +
+               ", but its buffer has " + std::to_string(tile.cols),
+           "the buffer of a tile holds all of its elements",
+           "give ConvTile a buffer of enough bytes, or smaller sizes");
   }
 
   // A source with the destination's shape is read only where the destination is valid.
@@ -330,8 +327,7 @@ class Instruction {
   }
 
   void check_view(const pto_operand& view, bool is_atomic) const {
-    const uintptr_t base = address_of(view.data);
-    const auto size = static_cast<uintptr_t>(view.element_bytes);
+    const uintptr_t base = address_of(view.data), size = static_cast<uintptr_t>(view.element_bytes);
     if (base % size != 0)
       failed("the view's pointer is " + count_of(static_cast<int64_t>(base % size), "byte") +
                  " behind a multiple of " + std::to_string(size),
@@ -347,7 +343,7 @@ class Instruction {
       failed("the view's pointer is null", "an instruction reads or writes the memory of its view",
              "point the view at memory, or give it no elements");
     if (extent >= 0) check_extent(view, pieces, extent);
-    if (view.is_output && is_one_of(name_, kTransfer) && !is_atomic) check_stores(base, pieces);
+    if (view.is_output && is_one_of(name_, kTransfer)) check_stores(base, pieces, is_atomic);
   }
 
   void check_extent(const pto_operand& view, const std::vector<Bytes>& pieces,
@@ -373,17 +369,19 @@ class Instruction {
              why, fix);
   }
 
-  void check_stores(uintptr_t base, const std::vector<Bytes>& pieces) const {
+  void check_stores(uintptr_t base, const std::vector<Bytes>& pieces, bool adds) const {
     Stores* const stores = stores_of_launch();
     if (stores == nullptr) return;
     for (const auto& [from, to] : pieces) {
       int32_t other = -1;
-      const uintptr_t start = base + static_cast<uintptr_t>(from),
-                      end = base + static_cast<uintptr_t>(to);
-      const uintptr_t at = stores->add(start, end, t_block.index, t_block.position, &other);
-      if (other < 0) continue;
+      const uintptr_t end = base + static_cast<uintptr_t>(to);
+      const uintptr_t at = stores->add(base + static_cast<uintptr_t>(from), end, t_block.index,
+                                       t_block.position, adds, &other);
+      if (at == end) continue;
+      const std::string by =
+          other == Stores::kSeveral ? "other blocks" : "block " + std::to_string(other);
       failed("byte " + std::to_string(static_cast<int64_t>(at - base)) +
-                 " of the view was stored by block " + std::to_string(other) + " too",
+                 " of the view was stored by " + by + " too",
              "blocks run in any order, so that either value may remain",
              "give each block elements of its own, wait between the stores, or add with "
              "AtomicType::AtomicAdd");
@@ -397,7 +395,6 @@ class Instruction {
 };
 
 }  // namespace
-
 }  // namespace pto
 
 using pto::address_of;

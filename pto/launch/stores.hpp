@@ -3,11 +3,11 @@
 // (isa/kernel/checked.hpp).
 //
 //     int32_t other;
-//     stores.add(start, end, block, position, &other);    // end, or a byte that `other` stored too
+//     stores.add(start, end, block, position, false, &other);   // end, or a byte of `other`
 //     stores.note_wait(position);                         // it follows earlier stores of others
 //
 // Invariant: the last store to each byte is kept. Two stores are in order where one block made
-// both, or the core of the later one has waited since the earlier one.
+// both, the core of the later one has waited since the earlier one, or both add.
 // Thread safety: any thread.
 #pragma once
 
@@ -22,8 +22,11 @@ class Stores {
  public:
   explicit Stores(int32_t positions);
 
+  static constexpr int32_t kSeveral = -2;  // blocks, that have added to a byte
+
   // Returns the first byte of [start, end) with an unordered store of another block, or `end`.
-  uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, int32_t position, int32_t* other);
+  uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, int32_t position, bool adds,
+                int32_t* other);
 
   void note_wait(int32_t position);
 
@@ -34,7 +37,10 @@ class Stores {
     uintptr_t end;
     int32_t block;
     uint64_t time;
+    bool adds;
   };
+
+  void put(uintptr_t start, Store store);
 
   const uint64_t serial_;
   std::mutex mutex_;

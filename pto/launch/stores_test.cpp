@@ -14,20 +14,28 @@ constexpr int kBytes = 48, kBlocks = 4;
 // Records the same stores byte by byte.
 class Bytes {
  public:
-  uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, int32_t* other) {
+  uintptr_t add(uintptr_t start, uintptr_t end, int32_t block, bool adds, int32_t* other) {
     for (uintptr_t i = start; i < end; ++i) {
-      if (block_[i] < 0 || block_[i] == block || waited_[block] > time_of_[i]) continue;
+      if (follows(i, block) || (adds && adds_[i])) continue;
       *other = block_[i];
       return i;
     }
-    for (uintptr_t i = start; i < end; ++i) block_[i] = block, time_of_[i] = time_;
+    for (uintptr_t i = start; i < end; ++i) {
+      block_[i] = follows(i, block) ? block : Stores::kSeveral;
+      time_of_[i] = time_, adds_[i] = adds;
+    }
     return end;
   }
   void note_wait(int32_t block) { waited_[block] = ++time_; }
   Bytes() { std::fill(block_, block_ + kBytes, -1); }
 
  private:
+  bool follows(uintptr_t i, int32_t block) const {
+    return block_[i] == -1 || block_[i] == block || waited_[block] > time_of_[i];
+  }
+
   int32_t block_[kBytes];
+  bool adds_[kBytes] = {};
   int time_of_[kBytes] = {}, waited_[kBlocks] = {}, time_ = 0;
 };
 
@@ -45,10 +53,11 @@ TEST(Stores, they_tell_what_a_map_of_every_byte_tells) {
       }
       const uintptr_t start = random() % (kBytes - 1);
       const uintptr_t end = start + 1 + random() % std::min<uintptr_t>(kBytes - start, 16);
+      const bool adds = random() % 2 == 0;
       int32_t found = -1, expected = -1;
       const uintptr_t at =
-          stores.add(start, std::min<uintptr_t>(end, kBytes), block, block, &found);
-      ASSERT_EQ(at, bytes.add(start, std::min<uintptr_t>(end, kBytes), block, &expected));
+          stores.add(start, std::min<uintptr_t>(end, kBytes), block, block, adds, &found);
+      ASSERT_EQ(at, bytes.add(start, std::min<uintptr_t>(end, kBytes), block, adds, &expected));
       ASSERT_EQ(found, expected);
     }
   }
@@ -60,14 +69,14 @@ TEST(Stores, threads_store_at_once) {
     for (uintptr_t i = 0; i < 2000; ++i) {
       int32_t other = -1;
       const uintptr_t start = 16 * i + 8 * static_cast<uintptr_t>(block);
-      EXPECT_EQ(stores.add(start, start + 8, block, block, &other), start + 8);
+      EXPECT_EQ(stores.add(start, start + 8, block, block, false, &other), start + 8);
     }
   };
   std::thread thread(store, 0);
   store(1);
   thread.join();
   int32_t other = -1;
-  EXPECT_EQ(stores.add(31992, 32000, 0, 0, &other), 31992u);
+  EXPECT_EQ(stores.add(31992, 32000, 0, 0, false, &other), 31992u);
   EXPECT_EQ(other, 1);
 }
 

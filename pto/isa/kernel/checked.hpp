@@ -16,7 +16,7 @@
 // C++ exception, in builds without exceptions too (which then destroy no objects on the way).
 // Outside launches the failure throws std::runtime_error. The checks know of writes per tile for a
 // tile's own storage, and per 32 bytes for the memory of a location; a tile whose data() was taken
-// counts as written. Of the stores they compare TSTORE's that do not add.
+// counts as written. Of the stores they compare TSTORE's.
 //
 // Invariant: the checks are here and in libpto. The code of checked kernels lives in an inline
 // namespace of its own, so that both kinds of objects may meet in one program.

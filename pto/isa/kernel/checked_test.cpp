@@ -351,6 +351,20 @@ TEST(Checked, blocks_may_add_to_the_same_memory) {
   EXPECT_EQ(x[63], 8.0f);
 }
 
+// The last block stores what the others add to.
+void adds_and_stores(float* out, int count) {
+  if (get_block_idx() + 1 < count) return adds_rows(out);
+  Row row;
+  TEXPANDS(row, 1.0f);
+  TSTORE(GlobalTensor(out, 64), row);
+}
+TEST(Checked, a_store_to_what_other_blocks_add_to_is_told) {
+  std::vector<float> x(64);
+  for (const int blocks : {2, 4})
+    EXPECT_THAT(error_of([&] { EXEC_KERNEL_CMD(adds_and_stores, blocks, x.data(), blocks); }),
+                testing::HasSubstr("byte 0 of the view was stored by "));
+}
+
 void stores_in_turn(float* out) {
   Row row;
   TEXPANDS(row, float(get_block_idx()));
