@@ -42,8 +42,8 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 18740,
-    "aten": 3555,
+    "adapters": 18850,
+    "aten": 3610,
     "base": 1665,
     "bench": 1224,
     "bindings": 5755,
@@ -56,7 +56,7 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5570,
     "isa": 22545,  # functions of doubles on vectors took 300; few rows by panels abreast 60
-    "language": 13185,
+    "language": 13195,
     "launch": 7190,
     "models": 2500,
     "operators": 3385,

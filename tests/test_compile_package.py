@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """pto.torch.package() and pto.load(): exported models in files, in this process and in others."""
 
+import copy
 import os
+import pickle
+from typing import NamedTuple
 
 import children
 import pytest
@@ -316,3 +319,38 @@ def test_a_package_puts_on_a_sign_that_waits(tmp_path):
     pto.torch.package(export(Twice(), (torch.ones(3, 4),)), path := tmp_path / "twice.pto")
     x = torch._neg_view(torch.randn(3, 4))
     assert_same(pto.load(path)(x), Twice()(x))
+
+
+class Named(NamedTuple):
+    first: torch.Tensor
+
+
+def test_results_are_in_containers_that_have_a_name(tmp_path):
+    for function, kind in ((lambda x: {"a": x.max(-1)}, "torch.return_types.max"),
+                           (lambda x: [Named(x + 1)], f"{__name__}.Named")):  # fmt: skip
+        exported = export(Of(function), (torch.ones(3, 4),))
+        text = f"(?s)the model returns a {kind}.*PyTorch has none.*a tuple"
+        with pytest.raises(pto.Error, match=text):
+            pto.torch.package(exported, tmp_path / "m.pto")
+    exported = export(Of(lambda x: tuple(x.max(-1))), (x := torch.randn(3, 4),))
+    pto.torch.package(exported, tmp_path / "m.pto")
+    assert_same(pto.load(tmp_path / "m.pto")(x), tuple(x.max(-1)))
+
+
+def test_complex_numbers_are_among_the_constants(tmp_path):
+    function = lambda x: torch.view_as_complex(x) * (2j - 0.1) + complex("inf")  # noqa: E731
+    pto.torch.package(export(Of(function), (x := torch.randn(4, 2),)), tmp_path / "m.pto")
+    assert_same(pto.load(tmp_path / "m.pto")(x), function(x))
+
+
+def test_a_loaded_model_is_pickled_and_copied_with_its_weights_as_they_are(packaged):
+    model = pto.load(packaged)
+    given, named = arguments()
+    model(*given, **named)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert repr(other) == repr(model)
+        assert torch.equal(other.weights["calls"], torch.ones(2))
+        assert other.weights["tied.weight"] is other.weights["out.weight"]
+        found, wanted = other(*given, **named), pto.load(packaged)(*given, **named)
+        assert torch.equal(found[0]["y"], wanted[0]["y"]) and float(found[1]) == 4
+    assert torch.equal(model.weights["calls"], torch.ones(2))

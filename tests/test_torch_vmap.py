@@ -184,3 +184,39 @@ def test_jacobians_are_those_of_pytorch():
     got = torch.func.jacrev(ops.silu_mul, (0, 1))(x, y)
     want = torch.func.jacrev(lambda x, y: torch.nn.functional.silu(x) * y, (0, 1))(x, y)
     torch.testing.assert_close(got, want)
+
+
+OLDER = {
+    "concat": lambda x: ops.concat([x, x * 2, torch.ones_like(x)], 1),
+    "split": lambda x: ops.split(x, sizes=[1, 3], dim=1)[1],
+    "softmax": lambda x: ops.softmax(x, dim=-1),
+}
+
+
+@pytest.mark.parametrize("function", OLDER.values(), ids=OLDER)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_gradients_of_several_results_at_once_are_those_of_each(function, rows):
+    x = torch.randn(3, 4, requires_grad=True)
+    y = function(x)
+    d = torch.randn(rows, *y.shape)
+    (got,) = torch.autograd.grad(y, x, d, is_grads_batched=True, retain_graph=True)
+    each = [torch.autograd.grad(y, x, one, retain_graph=True)[0] for one in d]
+    torch.testing.assert_close(got, torch.stack(each))
+    jacobian = torch.autograd.functional.jacobian
+    torch.testing.assert_close(jacobian(function, x, vectorize=True), jacobian(function, x))
+
+
+@pytest.mark.parametrize("name", ["concat", "split"])
+def test_lists_pass_pytorchs_check_of_batched_gradients(name):
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(OLDER[name], x, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: OLDER[name](x) ** 3, x, check_batched_grad=True)
+
+
+def test_second_gradients_of_lists_are_taken_at_once():
+    hessian, x = torch.autograd.functional.hessian, torch.randn(2, 4)
+
+    def function(x):
+        return (OLDER["concat"](x) ** 3).sum() + (OLDER["split"](x) ** 2).sum()
+
+    torch.testing.assert_close(hessian(function, x, vectorize=True), hessian(function, x))

@@ -17,6 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from pto.aten import new_numbers
 from pto.aten.binding import Bound
 from pto.aten.implementations import check_slot, observer, on_observer, ours
 from pto.aten.implementations import on_change as on_implementation
@@ -212,6 +213,10 @@ def _run(index: int, slot: int | None, values: tuple) -> tuple[Any, Any]:
             is_name = argument.type == "ScalarType"
             given[argument.name] = library().convert(argument.type, value)[1] if is_name else value
     bound, by = Bound(record, given, 0), observer.get()
+    if new_numbers.why_left(bound):  # before all that costs more, also where a slot is asked for
+        if by:
+            by.left(bound)
+        return NotImplemented, None
     for one in ours(record.full_name):
         is_asked = slot in (None, one.slot) and one.reason(bound, slot) is None
         if is_asked and library().fit(record, bound.values):

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from pto import _core
+from pto.aten import new_numbers
 from pto.aten.binding import Bound
 from pto.aten.implementations import Implementation, implement
 from pto.aten.orders import Order, is_pointwise
@@ -29,8 +30,9 @@ from pto.aten.row_plans import outputs_of, plan
 from pto.aten.wins import may_win, why_not
 from pto.kept import kept
 from pto.language.dtypes import dtype, f32
-from pto.language.jit import jit
+from pto.language.jit import ProgramJit, jit
 from pto.language.operation import names_of
+from pto.language.program import Program, is_program
 from pto.language.tensor import Tensor
 from pto.language.types import cast, wide
 
@@ -98,8 +100,15 @@ class Row:
 
     @kept
     def in_place_program(self) -> Any:
-        """The program that writes its result into `self`."""
-        return jit(self._written("self[:] = "))
+        """The program that writes its result into `self`.
+
+        Its numbers are those of calls, as far as the formula's are: programs with loops, whose
+        numbers are constants, are none of these.
+        """
+        function = self._written("self[:] = ")
+        if is_program(self.formula):
+            return jit(function)
+        return Program(function, ProgramJit)
 
     def _written(self, place: str) -> Callable[..., Any]:
         """A function that computes the formula on wide tensors; errors show lines of its text."""
@@ -233,16 +242,23 @@ class Row:
 
     def run(self, bound: Bound, like: Any) -> Any:
         """Runs the program, which writes into the outputs, into `self`, or into new arrays."""
+        is_in_place = bound.record.name.endswith("_")
+        program = self.in_place_program if is_in_place else self.program
+        made = self._made_by(program, bound, is_in_place)
+        new_numbers.note(bound, program.compiled if self.is_compiled else None)
+        return made
+
+    def _made_by(self, program: Any, bound: Bound, is_in_place: bool) -> Any:
         outputs = [bound.values[name] for name in outputs_of(bound.record)]
         lies, given = self.order(bound), self.formula_arguments(bound)
         given = given if lies.is_plain else lies.taken(given)
-        if bound.record.name.endswith("_"):
-            self.in_place_program(**given)
+        if is_in_place:
+            program(**given)
             return bound.values["self"]
         if not outputs:
-            return lies.placed(self.program(**given))
+            return lies.placed(program(**given))
         places = tuple(map(lies.place, outputs))
-        self.program(**given, out=places[0] if len(places) == 1 else places)
+        program(**given, out=places[0] if len(places) == 1 else places)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
@@ -301,7 +317,11 @@ def install(rows: Mapping[str, Row]) -> None:
             _row_of[full] = one
             measured = one.base or one.overload
             waits, wins = why_not(measured, one.others), may_win(measured, one.others)
-            ours = Implementation(
-                SLOT, "tile", "cpu", one.refuses, one.run, waits, wins, partial(plan, one)
-            )
+            ours = Implementation(SLOT, "tile", "cpu", one.refuses, one.run,
+                                  partial(_waits, waits), wins, partial(plan, one))  # fmt: skip
             implement(full, ours)
+
+
+def _waits(not_ahead: Callable[[Bound], str | None], bound: Bound) -> str | None:
+    """Why a row runs a call only where its slot is asked for; None: it runs it."""
+    return new_numbers.why_left(bound) or not_ahead(bound)

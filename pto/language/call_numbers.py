@@ -120,7 +120,9 @@ def traced(
 
 
 _TOLERANCE = {"f64": 1e-14, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # of their values
-_COMMUTES = ("add", "mul")
+# Operations whose operands may be exchanged, and which they are then.
+_MIRRORED = {"add": "add", "mul": "mul", "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge",
+             "ge": "le"}  # fmt: skip
 _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "cast": lambda a: a,
     "neg": lambda a: -a,
@@ -152,12 +154,14 @@ def _same(fixed: Tracing, numbered: Tracing) -> bool:
             if not _close(left.numbers.get(a), right.numbers.get(b), left.type(a)[0]):
                 return False
             continue
-        about, operands = left.node(a)
-        other, others = right.node(b)
-        if about != other:
+        (op, *about), operands = left.node(a)
+        (other, *others_about), others = right.node(b)
+        mirrored = _MIRRORED.get(other)
+        if mirrored and left.is_number(operands[0]) != right.is_number(others[0]):
+            # 2.0 * x is Tensor.__rmul__, factor * x is Number.__mul__; x > factor is Number.__lt__
+            other, others = mirrored, others[::-1]
+        if (op, about) != (other, others_about):
             return False
-        if about[0] in _COMMUTES and left.is_number(operands[0]) != right.is_number(others[0]):
-            others = others[::-1]  # 2.0 * x is Tensor.__rmul__, factor * x is Number.__mul__
         pairs = {*zip(operands, others, strict=True)} - seen
         seen |= pairs
         waiting += pairs

@@ -28,8 +28,8 @@ int cost(const Graph& graph, const Node& node, const Dims& whole) {
   return is_expensive && has_all_axes(node.type.shape, whole) ? kExpensive : 1;
 }
 
-// Says whether a kernel ends with a reduction for those that need it elsewhere: a number of elements
-// is known in front of all.
+// Says whether a kernel ends with a reduction for those that need it elsewhere: numbers of elements
+// are known in front of all.
 bool ends_kernels(const Graph& graph, const Node& node) {
   return folds(graph, node) && !is_count(graph, node);
 }

@@ -181,6 +181,37 @@ def _padded(x: torch.Tensor, rank: int) -> torch.Tensor:
     return x.reshape(x.shape[0], *[1] * (rank + 1 - x.ndim), *x.shape[1:])
 
 
+class OlderRule:
+    """The rule for the older vmap of PyTorch, by which torch.autograd vectorizes calls of gradients
+    (is_grads_batched, vectorize=True, check_batched_grad): each of its levels becomes torch.vmap.
+    """
+
+    def __init__(self, record: Record):
+        self.operator = packet(record).default
+
+    def __call__(self, _keys: Any, *args: Any, **kwargs: Any) -> Any:
+        leaves, form = pytree.tree_flatten((args, kwargs))
+        places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+        level = torch._C._vmapmode_decrement_nesting() + 1
+        try:  # what has no batch of this level gets one of size 1
+            tensors = [torch._remove_batch_dim(leaves[i], level, 1, 0) for i in places]
+            rows = max(x.shape[0] for x in tensors)
+            dims = [0 if x.shape[0] == rows else None for x in tensors]
+            tensors = [x if d == 0 else x[0] for x, d in zip(tensors, dims, strict=True)]
+
+            def call(*rows_of: torch.Tensor) -> Any:
+                given = leaves.copy()
+                for place, x in zip(places, rows_of, strict=True):
+                    given[place] = x
+                args, kwargs = form.unflatten(given)
+                return self.operator(*args, **kwargs)
+
+            results = torch.vmap(call, in_dims=tuple(dims))(*tensors)
+        finally:
+            torch._C._vmapmode_increment_nesting()
+        return pytree.tree_map(lambda x: torch._add_batch_dim(x, 0, level), results)
+
+
 def _copied_into_out(record: Record) -> Any:
     """The overload `out` under vmap: the results, copied."""
     operator, names = packet(record).default, out_names(record)
@@ -197,7 +228,10 @@ def _copied_into_out(record: Record) -> Any:
 
 def register(record: Record, library: torch.library.Library) -> None:
     """Gives an operator of PyTorch, and its overload `out`, the rule for vmap."""
-    library.impl(qualified_name(record), BatchingRule(record), "FuncTorchBatched", with_keyset=True)
+    name = qualified_name(record)
+    library.impl(name, BatchingRule(record), "FuncTorchBatched", with_keyset=True)
+    if not record.mutates:
+        library.impl(name, OlderRule(record), "Batched", with_keyset=True)
     if out_names(record):
         kernel = _copied_into_out(record)
-        library.impl(f"{qualified_name(record)}.out", kernel, "FuncTorchBatched", with_keyset=True)
+        library.impl(f"{name}.out", kernel, "FuncTorchBatched", with_keyset=True)

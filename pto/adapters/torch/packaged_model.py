@@ -34,8 +34,11 @@ NUMBER_FUNCTIONS = {name: getattr(operator, name) for name in _OF_OPERATOR} | {
 }
 
 
-def aligned(content: bytes) -> Iterable[bytes]:
-    """Pieces of a payload that hold this content, with zeros up to a multiple of ALIGNMENT."""
+def weight_pieces(weight: torch.Tensor) -> Iterable[bytes]:
+    """Pieces of a payload that hold a weight's elements, row-major, with zeros up to a multiple of
+    ALIGNMENT."""
+    flat = weight.contiguous().flatten()
+    content = bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
     return content, b"\0" * (-len(content) % ALIGNMENT)
 
 
@@ -95,6 +98,7 @@ class PackagedModel:
         check(header["text"], constants)
         self._run = function_of(header["text"], constants)
         self._weights = list(_read_weights(header["weights"], package.payload[size:]))
+        self._header, self._code = header, bytes(package.payload[:size])
         self.weights = {one["name"]: self._weights[one["weight"]] for one in self.inputs
                         if "weight" in one}  # fmt: skip
         self._arguments = pytree.treespec_loads(header["arguments"])
@@ -108,6 +112,13 @@ class PackagedModel:
         package.check_kind(KIND)
         with container.checked_header(package.shown):
             return PackagedModel(package)
+
+    def __reduce__(self) -> tuple:
+        """As the content of a file, with the weights as they are now."""
+        header = {name: value for name, value in self._header.items() if name != "kind"}
+        pieces = [piece for one in self._weights for piece in weight_pieces(one)]
+        content = container.content_of(KIND, header, [self._code, *pieces])
+        return _restored, (b"".join(content), self.shown)
 
     def __repr__(self) -> str:
         bytes_ = sum(one.nbytes for one in self._weights)
@@ -173,12 +184,19 @@ class PackagedModel:
                          "pass such a tensor", InvalidType)  # fmt: skip
         pairs = zip(value.shape, about["shape"], about["ranges"], strict=True)
         for axis, (size, wanted, range_) in enumerate(pairs):
-            self._check_size(f"axis {axis} of the input {name}", size, wanted, range_, sizes)
+            which = f"axis {axis} of the input {name}"
+            self._check_size(which, size, wanted, range_, sizes)
+        for axis, symbol, factor, offset in about.get("tells", ()):
+            which = f"axis {axis} of the input {name}"
+            sizes[symbol] = self._told(which, value.shape[axis], factor, offset)
 
     def _check_number(self, about: dict[str, Any], value: Any, sizes: dict[str, int]) -> None:
         name = about["name"]
         if "number" in about and isinstance(value, int):
-            self._check_size(f"the input {name}", value, about["number"], about["range"], sizes)
+            which = f"the input {name}"
+            self._check_size(which, value, about["number"], about["range"], sizes)
+            for _, symbol, factor, offset in about.get("tells", ()):
+                sizes[symbol] = self._told(which, value, factor, offset)
         elif "number" in about or (type(value), value) != (type(about["value"]), about["value"]):
             wanted = repr(about["value"]) if "value" in about else "an int"
             self._refuse(f"the input {name} is {value!r:.40}", f"it was exported as {wanted}",
@@ -199,6 +217,17 @@ class PackagedModel:
             self._refuse(f"{which} has the size {size}", f"it was exported for {wanted} here",
                          "pass such a tensor, or export the size as free")  # fmt: skip
 
+    def _told(self, which: str, size: int, factor: int, offset: int) -> int:
+        """The n of a size that is factor * n + offset."""
+        n, rest = divmod(size - offset, factor)
+        if rest:
+            below = size - rest
+            self._refuse(f"{which} has the size {size}",
+                         f"it was exported for sizes {factor} n{offset and f' + {offset}' or ''}:"
+                         f" those beside {size} are {below} and {below + factor}",
+                         "pass a tensor with such a size")  # fmt: skip
+        return n
+
     def _check_derived(self, given: list[Any], sizes: dict[str, int]) -> None:
         """Compares sizes that the export expressed by others."""
         wanted = self._sizes_of([sizes[name] for name in self._symbols])
@@ -213,6 +242,11 @@ class PackagedModel:
         raise kind(f"{self.shown}: {what}", why, fix)
 
 
+def _restored(content: bytes, shown: str) -> PackagedModel:
+    """A model that was pickled or copied."""
+    return PackagedModel.from_package(container.opened(content, shown))
+
+
 def _check_version(package: Package) -> None:
     here = torch.__version__.partition("+")[0]
     if package.header["torch"] != here:
@@ -222,10 +256,13 @@ def _check_version(package: Package) -> None:
 
 
 def free_sizes(asked: list[dict[str, Any]]) -> tuple[list[str], Callable[[list[int]], list]]:
-    """The symbols among the sizes of inputs, and a function of these: the sizes of each input."""
-    every = [size for one in asked for size in [*one.get("shape", ()), one.get("number", 0)]]
-    symbols = sorted({size for size in every if isinstance(size, str) and size.isidentifier()})
-    shapes = ", ".join(f"[{', '.join(map(str, one.get('shape', ())))}]" for one in asked)
+    """The symbols among the sizes of inputs, and a function of these: the sizes of each input, a
+    number that is a size among them."""
+    every = [one.get("shape", [one["number"]] if "number" in one else []) for one in asked]
+    plain = {size for sizes in every for size in sizes
+             if isinstance(size, str) and size.isidentifier()}  # fmt: skip
+    symbols = sorted(plain | {told[1] for one in asked for told in one.get("tells", ())})
+    shapes = ", ".join(f"[{', '.join(map(str, sizes))}]" for sizes in every)
     bound = "".join(f"{name}, " for name in symbols)
     head = f"    {bound}= args\n" if symbols else ""
     text = f"def run(args):\n{head}    return [{shapes}]\n"
@@ -267,6 +304,8 @@ def _constant(
         return torch.device(given[0])
     if kind == "carrier":
         return torch.zeros(1, dtype=torch.uint8)
+    if kind == "complex":
+        return complex(given[0])
     return float(given[0]) if kind == "number" else given[0]
 
 

@@ -13,6 +13,7 @@ from pto.aten.table.norms import _unless_shaped, unless_by_channel
 from pto.aten.table.sizes import unequal
 from pto.formulas import gradients as f
 from pto.formulas.positions import part
+from pto.language.types import wide
 from pto.ops.activation import gelu_slope, silu_slope
 
 _GRADIENT: dict[str, Any] = {"in_place": False, "ulp": 8, "is_sum": True}
@@ -21,7 +22,7 @@ _PICKED: dict[str, Any] = {"in_place": False, "ulp": 0}
 
 @row("threshold_backward", **_PICKED)
 def threshold_backward(grad_output, self, threshold):
-    return tile.where(self <= threshold, 0.0, grad_output)
+    return tile.where(wide(self) <= threshold, 0.0, grad_output)
 
 
 @row("hardtanh_backward", **_PICKED)

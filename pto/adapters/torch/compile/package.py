@@ -11,7 +11,6 @@ safety: one thread packages a model.
 """
 
 import contextlib
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -25,10 +24,10 @@ from pto.adapters.torch.compile.compiled import CompiledGraph, line_of
 from pto.adapters.torch.compile.options import checked
 from pto.adapters.torch.compile.plan import name_of
 from pto.adapters.torch.compile.rows import operator_of
-from pto.adapters.torch.compile.sizes import expression, expressions, symbols_of, text_of
+from pto.adapters.torch.compile.sizes import expression, expressions, solutions, symbols_of, text_of
 from pto.adapters.torch.compile.whole import kept_whole
 from pto.adapters.torch.graph_function import function_of
-from pto.adapters.torch.packaged_model import KIND, NUMBER_FUNCTIONS, aligned, free_sizes
+from pto.adapters.torch.packaged_model import KIND, NUMBER_FUNCTIONS, free_sizes, weight_pieces
 from pto.errors import InvalidType, InvalidValue
 from pto.graphs.program import GroupProgram
 from pto.language.free_sizes import choices
@@ -65,6 +64,8 @@ def package(
         )
     path = container.path_of(path, "package")
     chosen = targets_of(targets)
+    arguments = _text_of(exported.call_spec.in_spec, "takes")
+    form = _text_of(exported.call_spec.out_spec, "returns")
     with kept_whole():
         captured = exported.run_decompositions(decompositions(of_export=True))
     _drop_checks_of_types(captured.graph_module)
@@ -89,11 +90,11 @@ def package(
         "inputs": inputs,
         "weights": [_about_weight(name, one) for name, one in weights.items()],
         "results": _results_of(captured),
-        "arguments": pytree.treespec_dumps(captured.call_spec.in_spec),
-        "form": pytree.treespec_dumps(captured.call_spec.out_spec),
+        "arguments": arguments,
+        "form": form,
     }  # fmt: skip
     pieces += [code for _, codes_of in operators for code in codes_of]
-    pieces += [piece for one in weights.values() for piece in aligned(_bytes_of(one))]
+    pieces += [piece for one in weights.values() for piece in weight_pieces(one)]
     container.save(path, container.content_of(KIND, header, pieces))
 
 
@@ -112,7 +113,7 @@ def _inputs_of(
     nodes = [node for node in captured.graph.nodes if node.op == "placeholder"]
     written = {spec.target for spec in captured.graph_signature.output_specs
                if spec.kind in _WRITTEN}  # fmt: skip
-    inputs, weights, places, constants = [], {}, {}, set()
+    inputs, asked, weights, places, constants = [], [], {}, {}, set()
     for node, spec in zip(nodes, captured.graph_signature.input_specs, strict=True):
         if spec.kind in _WEIGHTS:
             tensor = captured.state_dict.get(spec.target, captured.constants.get(spec.target))
@@ -126,13 +127,40 @@ def _inputs_of(
                 constants.add(node)
         elif spec.kind is InputKind.USER_INPUT:
             inputs.append(_user_input(node, captured))
+            asked.append((node, inputs[-1]))
         else:
             raise InvalidValue(
                 f"package: the input {node.name} is of the kind {spec.kind.name}",
                 "a package has tensors and numbers as inputs",
                 "take objects and tokens out of the model",
             )
+    _solve(asked)
     return inputs, weights, constants
+
+
+def _solve(asked: Sequence[tuple[fx.Node, dict[str, Any]]]) -> None:
+    """Notes in the records by which sizes a symbol is known that is no size itself, as (axis,
+    symbol, a, b): that size is a times it plus b. Raises InvalidValue for one that stays unknown.
+    """
+    values = [node.meta["val"] for node, _ in asked]
+    each = [value.shape if isinstance(value, torch.Tensor) else (value,)
+            if isinstance(value, torch.SymInt) else () for value in values]  # fmt: skip
+    places = [(about, axis) for (_, about), sizes in zip(asked, each, strict=True)
+              for axis in range(len(sizes))]  # fmt: skip
+    every = [expression(size) for sizes in each for size in sizes]
+    told = solutions(every)
+    for symbol, (place, factor, offset) in told.items():
+        about, axis = places[place]
+        if (factor, offset) != (1, 0):
+            about.setdefault("tells", []).append([axis, symbol.name, factor, offset])
+    for size, (about, _) in zip(every, places, strict=True):
+        if unknown := symbols_of([size]) - told.keys():
+            raise InvalidValue(
+                f"package: the input {about['name']} has the size {size}",
+                f"a call knows {(name := min(one.name for one in unknown))} from a size that is"
+                f" {name} or a * {name} + b, in whole numbers, and no input has one",
+                f"pass an input with the size {name}, too",
+            )
 
 
 def _user_input(node: fx.Node, captured: ExportedProgram) -> dict[str, Any]:
@@ -164,6 +192,8 @@ def _shown(size: Any) -> int | str:
 def _range(size: Any, captured: ExportedProgram) -> list[int | None]:
     """The least and the largest value of a size that is free."""
     least = 2 if symbols_of([size]) & _squeezed(captured) else 0
+    for _, factor, offset in solutions([size]).values():
+        least = factor * least + offset
     known = captured.range_constraints.get(size)
     if known is None:
         return [least, None]
@@ -197,6 +227,22 @@ def _results_of(captured: ExportedProgram) -> list[dict[str, Any]]:
                 "a package runs a model forward", "export the model alone",
             )  # fmt: skip
     return found
+
+
+def _text_of(form: pytree.TreeSpec, verb: str) -> str:
+    """The containers of what a model takes or returns, as text."""
+    try:
+        return pytree.treespec_dumps(form)
+    except NotImplementedError as error:
+        for place in range(form.num_children):
+            _text_of(form.child(place), verb)
+        kind = form.context if isinstance(form.context, type) else form.type
+        raise InvalidValue(
+            f"package: the model {verb} a {kind.__module__}.{kind.__qualname__}",
+            "a file holds the names of containers, and PyTorch has none of this one",
+            "use a tuple, as by return tuple(x.max(-1)); or give the class a serialized_type_name"
+            " by torch.utils._pytree",
+        ) from error
 
 
 def _used(made: CompiledGraph) -> Iterator[tuple[str, Any]]:
@@ -258,26 +304,29 @@ def _calls_of_operators(
 
 def _with_ones(example: list[Any], asked: list[dict]) -> Iterator[list[Any]]:
     """The example of the export with free sizes of 1, for which operators have other code."""
-    least, given = {}, {}
+    given, ones = {}, []
     for about, value in zip(asked, example, strict=True):
         is_tensor = isinstance(value, torch.Tensor)
         sizes = zip(about["shape"], about["ranges"], value.shape, strict=True) if is_tensor else [
             (about.get("number"), about.get("range"), value)]  # fmt: skip
-        for size, range_, own in sizes:
-            if range_ is not None and size.isidentifier():
-                least[size], given[size] = range_[0], own
-    symbols, shapes_of = free_sizes(asked)
-    for ones in choices([{one} for one in symbols if least[one] <= 1]):
-        shapes = shapes_of([1 if one in ones else given[one] for one in symbols])
-        yield [_cut(about, value, shape, ones)
-               for about, value, shape in zip(asked, example, shapes, strict=True)]  # fmt: skip
+        tells = {axis: rest for axis, *rest in about.get("tells", ())}
+        for axis, (size, range_, own) in enumerate(sizes):
+            if axis in tells or (range_ is not None and size.isidentifier()):
+                symbol, factor, offset = tells.get(axis, (size, 1, 0))
+                given[symbol] = (own - offset) // factor
+                values = {1, (1 - offset) // factor}  # by which one of the two is 1
+                ones += [{(symbol, one)} for one in values if one * factor + offset >= range_[0]]
+    symbols, sizes_of = free_sizes(asked)
+    for chosen in choices(ones):
+        each = sizes_of([(given | dict(chosen))[one] for one in symbols])
+        yield [_cut(value, sizes) for value, sizes in zip(example, each, strict=True)]
 
 
-def _cut(about: dict, value: Any, shape: list[int], ones: set[str]) -> Any:
-    """The front of an input of the example; a number that is such a size is 1."""
+def _cut(value: Any, sizes: list[int]) -> Any:
+    """The front of an input of the example; a number that is a size as that."""
     if isinstance(value, torch.Tensor):
-        return value[tuple(map(slice, shape))].contiguous()
-    return 1 if about.get("number") in ones else value
+        return value[tuple(map(slice, sizes))].contiguous()
+    return sizes[0] if sizes else value
 
 
 def _operator(overload: Any, is_direct: bool) -> list[Any]:
@@ -309,6 +358,8 @@ def _described(
         return ["device", str(value)]
     if isinstance(value, float):
         return ["number", repr(value)]  # JSON has no infinities
+    if isinstance(value, complex):
+        return ["complex", repr(value)]
     if isinstance(value, torch.Tensor) and value.numel() == 1 and value.dtype == torch.uint8:
         return ["carrier"]
     nodes = made.module.graph.nodes
@@ -343,9 +394,3 @@ def _about_program(program: GroupProgram) -> dict[str, Any]:
 def _about_weight(name: str, weight: torch.Tensor) -> dict[str, Any]:
     return {"name": name, "dtype": str(weight.dtype).removeprefix("torch."),
             "shape": list(weight.shape), "strides": list(weight.stride())}  # fmt: skip
-
-
-def _bytes_of(weight: torch.Tensor) -> bytes:
-    """The elements of a weight, row-major."""
-    flat = weight.contiguous().flatten()
-    return bytes(flat.view(torch.uint8).numpy()) if math.prod(weight.shape) else b""

@@ -19,7 +19,7 @@ from pto.adapters.torch.compile.groups import made_by
 from pto.adapters.torch.compile.once import steady_steps, values_of
 from pto.adapters.torch.compile.plan import ATTENTION, OPERATOR, PROGRAM, Step, is_computed
 from pto.adapters.torch.compile.rows import is_operator
-from pto.adapters.torch.compile.sizes import expression, lift_of, text_of
+from pto.adapters.torch.compile.sizes import expression, lift_of, solutions, text_of
 from pto.adapters.torch.compile.translate import (
     Translation,
     inverse,
@@ -121,14 +121,16 @@ class Replay:
         if inputs:
             self.lines.append(f"{', '.join(self._v(node) for node in inputs)}, = args")
             self.lines.append("args.clear()")
-        for node in inputs:
-            value = node.meta.get("val")
-            if isinstance(value, torch.SymInt):
-                self._bind(expression(value), self._v(node))
+        given = [(expression(node.meta["val"]), self._v(node)) for node in inputs
+                 if isinstance(node.meta.get("val"), torch.SymInt)]  # fmt: skip
         for node in inputs:
             if isinstance(node.meta.get("val"), torch.Tensor):
                 for axis, size in enumerate(self.of.promise(node).shape):
-                    self._bind(size, f"{self._v(node)}.size({axis})")
+                    given.append((size, f"{self._v(node)}.size({axis})"))
+        for symbol, (place, factor, offset) in solutions([size for size, _ in given]).items():
+            text = given[place][1]
+            is_plain = (factor, offset) == (1, 0)
+            self._bind(symbol, text if is_plain else f"({text} - {offset}) // {factor}")
         for node in self.graph.nodes:
             if node.op == "get_attr":
                 self.known.add(self._v(node))

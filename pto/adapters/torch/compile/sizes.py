@@ -48,6 +48,26 @@ def is_from_data(symbol: sympy.Symbol) -> bool:
     return symbol.name.startswith(("u", "zuf"))
 
 
+def solutions(sizes: Sequence[Any]) -> dict[sympy.Symbol, tuple[int, int, int]]:
+    """How sizes tell their symbols: a symbol is (sizes[place] - b) / a for its (place, a, b).
+
+    The first size that is a symbol tells it, else the first that is a times it plus b. Symbols of
+    which there is no such size are left out.
+    """
+    found: dict[sympy.Symbol, tuple[int, int, int]] = {}
+    for is_plain in (True, False):
+        for place, size in enumerate(sizes):
+            symbols = symbols_of([size])
+            if len(symbols) == 1 and not symbols & found.keys() and size.is_Symbol == is_plain:
+                (symbol,) = symbols
+                offset = size.subs(symbol, 0)
+                factor = (size - offset).coeff(symbol)
+                is_linear = size.is_polynomial(symbol) and size == factor * symbol + offset
+                if is_linear and factor.is_Integer and factor > 0 and offset.is_Integer:
+                    found[symbol] = place, int(factor), int(offset)
+    return found
+
+
 _ABOVE = 1 << 48
 
 
