@@ -353,7 +353,7 @@ TEST(Checked, blocks_may_add_to_the_same_memory) {
 
 // The last block stores what the others add to.
 void adds_and_stores(float* out, int count) {
-  if (get_block_idx() + 1 < count) return adds_rows(out);
+  if (int(get_block_idx()) + 1 < count) return adds_rows(out);
   Row row;
   TEXPANDS(row, 1.0f);
   TSTORE(GlobalTensor(out, 64), row);
