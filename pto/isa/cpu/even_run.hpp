@@ -2,7 +2,8 @@
 // EvenRun: how many matrices of a batch follow each other evenly in all three tensors of a product.
 //
 //     EvenRun run;
-//     for (int axis = axes; axis-- > 0 && run.add(size, a_stride, b_stride, c_stride);) {}
+//     run.add(3, 9, 0, 3);     // the last axis of the batch: 3 matrices, one b for all
+//     run.add(5, 27, 0, 9);    // the axis in front: true, run.count == 15
 //
 // Batches count in row-major order; strides count elements, 0 where a matrix serves all of an axis.
 // Thread safety: a value.
