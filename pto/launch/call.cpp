@@ -146,13 +146,13 @@ void Call::add_scalars(std::span<const uint64_t> scalars) {
 void Call::check_sizes() const {
   for (const Program::Check& check : program_.checks_) {
     const int64_t actual = tensors_[check.input].sizes[check.axis];
-    if (actual != check.expected.evaluate(symbols_)) [[unlikely]] {
+    if (actual != value_of(check.expected)) [[unlikely]] {
       fail_check(check.input, check.axis, check.expected);
     }
   }
   for (size_t i = 0; i < program_.guards_.size(); ++i) {
     const auto& [a, b] = program_.guards_[i];
-    if (a.evaluate(symbols_) != b.evaluate(symbols_)) [[unlikely]]
+    if (value_of(a) != value_of(b)) [[unlikely]]
       fail_guard(i);
   }
 }
@@ -163,7 +163,7 @@ void Call::add_made_tensors() {
     const Program::BoundTensor& bound = program_.tensors_[i];
     int64_t* const sizes = &numbers_[bound.numbers];
     for (size_t axis = 0; axis < bound.sizes.size(); ++axis) {
-      sizes[axis] = bound.sizes[axis].evaluate(symbols_);
+      sizes[axis] = value_of(bound.sizes[axis]);
       if (sizes[axis] < 0) [[unlikely]]
         fail_negative(i, axis);
     }
@@ -193,8 +193,8 @@ void Call::measure_launches() {
         written += outputs()[output].extent_bytes;
       }
     }
-    const int64_t items = bound.items.evaluate(symbols_);
-    launches_[i] = {items, items <= 0 ? 0 : bound.bytes.evaluate(symbols_), written};
+    const int64_t items = value_of(bound.items);
+    launches_[i] = {items, items <= 0 ? 0 : value_of(bound.bytes), written};
   }
 }
 
@@ -298,6 +298,24 @@ std::string Call::origin(const Dim& dim) const {
   return all;
 }
 
+// Explains sizes that are not known ahead: "; s0 = 3 is axis 0 of x; s1 = 4 is axis 0 of y".
+std::string Call::origins(std::initializer_list<const SizeProgram*> sizes) const {
+  std::string all;
+  for (const SizeProgram* size : sizes)
+    if (!size->dim().is_constant()) all += "; " + origin(size->dim());
+  return all;
+}
+
+// Computes a size; an error names the function.
+int64_t Call::value_of(const SizeProgram& size) const {
+  try {
+    return size.evaluate(symbols_);
+  } catch (const Error& error) {
+    const ErrorText& text = error.text();
+    fail({program_.spec_.name + ": " + text.what, text.why, text.fix}, error.kind());
+  }
+}
+
 void Call::fail_check(int input, int axis, const SizeProgram& expected) const {
   const std::string& name = name_of(static_cast<size_t>(input));
   const int64_t wanted = expected.evaluate(symbols_);
@@ -305,7 +323,7 @@ void Call::fail_check(int input, int axis, const SizeProgram& expected) const {
             std::to_string(tensors_[static_cast<size_t>(input)].sizes[axis]) + ", but " +
             std::to_string(wanted) + " is required",
         expected.dim().is_constant() ? "the kernel was compiled for this size"
-                                     : "the size must equal " + origin(expected.dim()),
+                                     : "the sizes must be equal" + origins({&expected}),
         "pass " + name + " with " + std::to_string(wanted) + " elements on axis " +
             std::to_string(axis)});
 }
@@ -319,7 +337,7 @@ void Call::fail_guard(size_t guard) const {
   }
   throw Error({program_.spec_.name + ": sizes " + std::to_string(a.evaluate(symbols_)) + " and " +
                    std::to_string(b.evaluate(symbols_)) + " differ in " + spec.because,
-               origin(a.dim()) + " must equal " + origin(b.dim()),
+               "they must be equal" + origins({&a, &b}),
                "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1"})
       .at(spec.location);
 }

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,6 +109,8 @@ class Call {
                std::span<const std::byte> params) const;
   const std::string& name_of(size_t tensor) const;
   std::string origin(const Dim& dim) const;
+  std::string origins(std::initializer_list<const SizeProgram*> sizes) const;
+  int64_t value_of(const SizeProgram& size) const;
   [[noreturn]] void fail_check(int input, int axis, const SizeProgram& expected) const;
   [[noreturn]] void fail_guard(size_t guard) const;
   [[noreturn]] void fail_negative(size_t tensor, size_t axis) const;

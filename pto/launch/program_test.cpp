@@ -142,10 +142,19 @@ TEST(Program, a_guard_names_the_operation_both_sizes_and_the_line) {
   spec.guards.push_back({{s0, s1, "add"}, "model.py:7"});
   const Program program(spec, {record}, nullptr);
   EXPECT_EQ(error_of(program, {Argument({3}), Argument({3})}), "");
-  EXPECT_THAT(
-      error_of(program, {Argument({3}), Argument({4})}),
-      testing::AllOf(testing::StartsWith("model.py:7: f: sizes 3 and 4 differ in add"),
-                     HasSubstr("s0 = 3 is axis 0 of x"), HasSubstr("s1 = 4 is axis 0 of y")));
+  EXPECT_THAT(error_of(program, {Argument({3}), Argument({4})}),
+              testing::AllOf(
+                  testing::StartsWith("model.py:7: f: sizes 3 and 4 differ in add"),
+                  HasSubstr("they must be equal; s0 = 3 is axis 0 of x; s1 = 4 is axis 0 of y")));
+}
+
+TEST(Program, sizes_that_do_not_broadcast_name_the_function) {
+  const Program program(
+      one_launch({f32("x", {s0}), f32("y", {s1})}, {f32("z", {broadcast(s0, s1)})}, s0, s0),
+      {record}, nullptr);
+  EXPECT_EQ(error_of(program, {Argument({3}), Argument({1})}), "");
+  EXPECT_THAT(error_of(program, {Argument({3}), Argument({4})}),
+              testing::StartsWith("f: sizes 3 and 4 differ in broadcasting"));
 }
 
 TEST(Program, a_guard_of_a_size_that_is_not_0_names_its_axis) {
