@@ -103,6 +103,12 @@ std::set<int64_t> symbols_of(const Node& node) {
   return symbols;
 }
 
+std::string unused_name(const Graph& graph, std::string name) {
+  const auto is_used = [&](Value v) { return graph[v].attributes.name == name; };
+  while (std::any_of(graph.inputs().begin(), graph.inputs().end(), is_used)) name += "_";
+  return name;
+}
+
 int free_symbol_of(const Graph& graph) {
   int64_t last = -1;
   for (const Node& node : graph.nodes())

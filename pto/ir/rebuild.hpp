@@ -45,6 +45,9 @@ std::set<int64_t> symbols_of(const Node& node);
 // Returns the number of the first symbol behind all that the sizes of a graph and its bodies name.
 int free_symbol_of(const Graph& graph);
 
+// Returns a name that no input of the graph has: this one, perhaps with more behind it.
+std::string unused_name(const Graph& graph, std::string name);
+
 // Says whether a graph, or a body in it, checks values: it is needed though nothing reads it.
 bool has_checks(const Graph& graph);
 

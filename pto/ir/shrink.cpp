@@ -11,9 +11,7 @@ namespace {
 
 // Replaces a node by an input of its type.
 Graph with_input(const Graph& graph, Value replaced) {
-  std::string name = "v" + std::to_string(replaced);
-  const auto is_used = [&](Value v) { return graph[v].attributes.name == name; };
-  while (std::any_of(graph.inputs().begin(), graph.inputs().end(), is_used)) name += "_";
+  const std::string name = unused_name(graph, "v" + std::to_string(replaced));
   return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& node, Value old) {
     return std::optional(old == replaced ? b.input(name, node.type.dtype, node.type.shape)
                                          : b.copy(node, node.operands));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/passes/kernel_of_tile.hpp"
 
-#include <algorithm>
 #include <string>
+
+#include "pto/ir/rebuild.hpp"
 
 namespace pto {
 namespace {
@@ -18,12 +19,6 @@ bool counts_along(const Graph& body, const std::vector<int>& axes) {
   return false;
 }
 
-std::string new_name(const Graph& body, std::string name) {
-  const auto is_taken = [&](Value v) { return body[v].attributes.name == name; };
-  while (std::any_of(body.inputs().begin(), body.inputs().end(), is_taken)) name += "_";
-  return name;
-}
-
 }  // namespace
 
 TileKernel kernel_of_tile(const Graph& body, const std::vector<int> (&axes)[kCuts],
@@ -33,7 +28,7 @@ TileKernel kernel_of_tile(const Graph& body, const std::vector<int> (&axes)[kCut
   Value starts[kCuts];
   for (int cut = 0; cut < kCuts; ++cut) {
     if (parts[cut] == nullptr || !counts_along(body, axes[cut])) continue;
-    starts[cut] = b.input(new_name(body, "start" + std::to_string(cut)), DType::I64, {});
+    starts[cut] = b.input(unused_name(body, "start" + std::to_string(cut)), DType::I64, {});
     made.starts.push_back(cut);
   }
   std::vector<Value> place;
