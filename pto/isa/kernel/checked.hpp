@@ -163,30 +163,20 @@ PTO_INLINE void end_part(const A& tile) {
   tile.checked_state.is_written = !tile.checked_state.is_placed;
 }
 
-template <class A>
-constexpr auto is_view(int) -> decltype(A::kIsPacked, true) {
-  return true;
-}
-template <class A>
-constexpr bool is_view(long) {
-  return false;
-}
-template <class A>
-constexpr auto is_image(int) -> decltype(A::totalDimCount, true) {
-  return true;
-}
-template <class A>
-constexpr bool is_image(long) {
-  return false;
-}
-template <class A>
-constexpr auto is_tile(int) -> decltype(A::ValidRow, true) {
-  return true;
-}
-template <class A>
-constexpr bool is_tile(long) {
-  return false;
-}
+// Says whether a type of operands has a member that no other kind has.
+#define PTO_KIND(is_kind, member)                          \
+  template <class A>                                       \
+  constexpr auto is_kind(int)->decltype(A::member, true) { \
+    return true;                                           \
+  }                                                        \
+  template <class A>                                       \
+  constexpr bool is_kind(long) {                           \
+    return false;                                          \
+  }
+PTO_KIND(is_view, kIsPacked)
+PTO_KIND(is_image, totalDimCount)
+PTO_KIND(is_tile, ValidRow)
+#undef PTO_KIND
 
 template <class A>
 int32_t offset_in(int32_t row, int32_t col) {
