@@ -11,6 +11,17 @@ from pto.adapters.torch.compile.compiled import CompiledGraph
 from pto.adapters.torch.compile.options import Options
 
 
+class ModuleOf(torch.nn.Module):
+    """A model that calls a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 def leaves(value):
     """The tensors and numbers of a result, in order."""
     if isinstance(value, dict):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import children
 import pytest
 import torch
-from compile_cases import assert_same, by_turns
+from compile_cases import ModuleOf, assert_same, by_turns
 from torch import nn
 from torch.export import Dim, export
 
@@ -144,15 +144,6 @@ def test_files_of_others_are_refused(packaged, tmp_path):
         pto.load(tmp_path / "short.pto")
 
 
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 def test_what_cannot_be_packaged_says_why(tmp_path):
     with pytest.raises(pto.Error, match="(?s)the model is .*Linear.*torch.export.export"):
         pto.torch.package(nn.Linear(2, 2), tmp_path / "m.pto")
@@ -162,9 +153,9 @@ def test_what_cannot_be_packaged_says_why(tmp_path):
     ):
         pto.torch.package(exported, tmp_path / "m.pto")
     chosen = export(
-        Of(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))), (torch.ones(3),)
+        ModuleOf(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))), (torch.ones(3),)
     )
-    text = r"(?s)test_compile_package.py:\d+: package: cond is a CondOp.*functions.*torch.where"
+    text = r"(?s)compile_cases.py:\d+: package: cond is a CondOp.*functions.*torch.where"
     with pytest.raises(pto.Error, match=text):
         pto.torch.package(chosen, tmp_path / "m.pto")
     assert not list(tmp_path.iterdir())
@@ -200,7 +191,7 @@ MODELS = [nn.Linear(8, 8), joined, attended, turned, spread,
 def test_a_size_of_one_or_none_is_one_among_others(model, least, tmp_path, deep):
     by_turns(MODELS, model, bool(least), deep)
     free = ({0: Dim("batch", min=least, max=64)},)
-    model = Of(model).eval().requires_grad_(False)
+    model = ModuleOf(model).eval().requires_grad_(False)
     exported = export(model, (torch.randn(4, 8),), dynamic_shapes=free)
     pto.torch.package(exported, tmp_path / "m.pto")
     loaded = pto.load(tmp_path / "m.pto")
@@ -215,7 +206,7 @@ def test_a_size_of_one_or_none_is_one_among_others(model, least, tmp_path, deep)
 
 
 def test_an_axis_that_a_model_squeezes_is_at_least_two(tmp_path):
-    exported = export(Of(lambda x: (x * 2).squeeze() + 1), (torch.randn(4, 8),),
+    exported = export(ModuleOf(lambda x: (x * 2).squeeze() + 1), (torch.randn(4, 8),),
                       dynamic_shapes=({0: Dim("batch")},))  # fmt: skip
     pto.torch.package(exported, tmp_path / "m.pto")
     with pytest.raises(pto.Error, match="(?s)has the size 1.*takes at least 2.*squeeze no axis of"):
@@ -328,18 +319,18 @@ class Named(NamedTuple):
 def test_results_are_in_containers_that_have_a_name(tmp_path):
     for function, kind in ((lambda x: {"a": x.max(-1)}, "torch.return_types.max"),
                            (lambda x: [Named(x + 1)], f"{__name__}.Named")):  # fmt: skip
-        exported = export(Of(function), (torch.ones(3, 4),))
+        exported = export(ModuleOf(function), (torch.ones(3, 4),))
         text = f"(?s)the model returns a {kind}.*PyTorch has none.*a tuple"
         with pytest.raises(pto.Error, match=text):
             pto.torch.package(exported, tmp_path / "m.pto")
-    exported = export(Of(lambda x: tuple(x.max(-1))), (x := torch.randn(3, 4),))
+    exported = export(ModuleOf(lambda x: tuple(x.max(-1))), (x := torch.randn(3, 4),))
     pto.torch.package(exported, tmp_path / "m.pto")
     assert_same(pto.load(tmp_path / "m.pto")(x), tuple(x.max(-1)))
 
 
 def test_complex_numbers_are_among_the_constants(tmp_path):
     function = lambda x: torch.view_as_complex(x) * (2j - 0.1) + complex("inf")  # noqa: E731
-    pto.torch.package(export(Of(function), (x := torch.randn(4, 2),)), tmp_path / "m.pto")
+    pto.torch.package(export(ModuleOf(function), (x := torch.randn(4, 2),)), tmp_path / "m.pto")
     assert_same(pto.load(tmp_path / "m.pto")(x), function(x))
 
 

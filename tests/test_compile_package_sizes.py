@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import sympy
 import torch
-from compile_cases import assert_same
+from compile_cases import ModuleOf, assert_same
 from torch import nn
 from torch.export import Dim, export
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -16,15 +16,6 @@ import pto
 import pto.torch
 from pto.adapters.torch.compile import package
 from pto.adapters.torch.compile.sizes import solutions
-
-
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def attended(x):
@@ -51,7 +42,7 @@ def test_a_size_is_found_from_one_that_was_derived_from_it(
     function, derived, sizes, wrong, text, tmp_path
 ):
     given = (torch.randn(derived(4), 8),)
-    exported = export(Of(function), given, dynamic_shapes=({0: derived(Dim("h"))},))
+    exported = export(ModuleOf(function), given, dynamic_shapes=({0: derived(Dim("h"))},))
     pto.torch.package(exported, tmp_path / "m.pto")
     loaded = pto.load(tmp_path / "m.pto")
     for size in (derived(4), *sizes):
