@@ -138,6 +138,10 @@ def test_files_of_others_are_refused(packaged, tmp_path):
     for field in ("weights", "programs", "constants", "inputs", "form"):
         with pytest.raises(pto.Error):
             pto.load(changed(packaged, tmp_path / "wrong.pto", **{field: [7]}))
+    form = container.read(packaged).header["form"].replace("builtins.dict", "models.Results")
+    text = r"(?s)container of the class models\.Results.*import models before pto\.load"
+    with pytest.raises(pto.Error, match=text):
+        pto.load(changed(packaged, tmp_path / "other.pto", form=form))
     content = packaged.read_bytes()
     (tmp_path / "short.pto").write_bytes(content[: len(content) // 2])
     with pytest.raises(pto.Error, match="truncated or altered"):

@@ -11,6 +11,7 @@ from examples.demo import model as demo
 
 ROW_KEYS = ["mode", "threads", "batch", "length", "eager_ms", "compile_ms"]
 ROW_KEYS += ["pto_eager_ms", "pto_compile_ms", "pto_ms", "pto_unpadded_ms", "onnxruntime_ms"]
+ROW_KEYS += ["pto_packaged_ms"]
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,17 @@ def test_compiled_products_of_bytes_have_the_bits_of_eager_mode(bert):
             assert torch.equal(found, bert(**tokens).last_hidden_state)
 
 
+def test_a_packaged_model_serves_every_batch_and_length(bert):
+    from examples.demo.packaged import packaged
+
+    tokens = {name: batch_of(3, 7)[name] for name in ("input_ids", "attention_mask")}
+    run = packaged(bert, tokens)
+    for batch, length in ((1, 16), (3, 7), (2, 32)):
+        tokens = {name: batch_of(batch, length)[name] for name in tokens}
+        found, right = run(**tokens).last_hidden_state, bert(**tokens).last_hidden_state
+        torch.testing.assert_close(found, right, atol=1e-5, rtol=1e-5)
+
+
 def test_embeddings_are_in_the_order_of_the_sentences(bert):
     def tokenizer(sentences, **options):
         ids = torch.tensor([[len(s)] * max(map(len, sentences)) for s in sentences])
@@ -206,10 +218,10 @@ def test_a_row_is_printed_in_sentences_per_second(capsys):
     pytest.importorskip("transformers", reason="installed by ./dev demo")
     from examples.demo import __main__, measure
 
-    __main__.show_row(measure.Row("f32", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0, 0.8, 1.6))
+    __main__.show_row(measure.Row("f32", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0, 0.8, 1.6, 1.25))
     [line] = capsys.readouterr().out.splitlines()
-    rates = ["2000.0", "4000.0", "5000.0", "8000.0", "2666.7", "1.60x", "10000.0", "2.00x"]
-    assert line.split() == ["2", "8", "x", "64", *rates]
+    rates = ["2000.0", "4000.0", "5000.0", "8000.0", "2666.7", "6400.0", "1.60x"]
+    assert line.split() == ["2", "8", "x", "64", *rates, "10000.0", "2.00x"]
     __main__.show_row(measure.Row("bf16", 2, 8, 64, 4.0, 2.0, 1.0, 3.0, 1.0, 0.8))
     assert " - " in capsys.readouterr().out
 

@@ -30,6 +30,7 @@ from examples.demo import measure, onnx_runtime  # noqa: E402
 from examples.demo.fused import PtoSteps  # noqa: E402
 from examples.demo.int8 import INT8, UNPADDED_INT8  # noqa: E402
 from examples.demo.model import embed, load, make_batch, neighbours, read_sentences  # noqa: E402
+from examples.demo.packaged import packaged  # noqa: E402
 
 QUERIES = ["cat sleeps", "interest rates", "compiler", "snow to the hills", "the dough"]
 BUDGET_S = {False: 2.5, True: 10.0}  # of a row's samples; the key is --full
@@ -54,17 +55,19 @@ def show_neighbours(sentences: list[str], embeddings: torch.Tensor) -> None:
 
 
 def modes_of(
-    model: torch.nn.Module, runtime: onnx_runtime.OnnxRuntime | None
+    model: torch.nn.Module,
+    runtime: onnx_runtime.OnnxRuntime | None,
+    example: dict[str, torch.Tensor],
 ) -> list[measure.Mode]:
-    """f32, bf16, int8."""
+    """f32, bf16, int8; packages are made with the example of a batch."""
     halved = copy.deepcopy(model).bfloat16()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch moves its quantisation to a package of its own
         quantize: Callable[..., torch.nn.Module] = torch.ao.quantization.quantize_dynamic
         quantised = quantize(model, {torch.nn.Linear})
     return [
-        measure.Mode("f32", model, model, runtime),
-        measure.Mode("bf16", halved, halved),
+        measure.Mode("f32", model, model, runtime, packaged=packaged(model, example)),
+        measure.Mode("bf16", halved, halved, packaged=packaged(halved, example)),
         measure.Mode(
             "int8", quantised, model, runtime and runtime.quantised(), INT8, UNPADDED_INT8,
             compiles=False,
@@ -87,6 +90,8 @@ def embed_all(
             with PtoSteps(mode.model, replaced):
                 found[f"PTO {mode.name}{name}"] = embed(mode.model, tokenizer, sentences)
         found[f"PTO {mode.name} compiled"] = embed(measure.whole(mode), tokenizer, sentences)
+        if mode.packaged:
+            found[f"PTO {mode.name} packaged"] = embed(mode.packaged, tokenizer, sentences)
     return found
 
 
@@ -111,7 +116,8 @@ def show_row(row: measure.Row) -> None:
     say(
         f"{row.threads:>8}{size:>16}{rate(row.eager_ms):>10}{rate(row.compile_ms):>10}"
         f"{rate(row.onnxruntime_ms):>14}{rate(row.pto_eager_ms):>12}"
-        f"{rate(row.pto_compile_ms):>13}{row.others_ms / row.pto_ms:>8.2f}x"
+        f"{rate(row.pto_compile_ms):>13}{rate(row.pto_packaged_ms):>14}"
+        f"{row.others_ms / row.pto_ms:>8.2f}x"
         f"{rate(row.pto_unpadded_ms):>14}{row.others_ms / row.pto_unpadded_ms:>8.2f}x"
     )
 
@@ -128,7 +134,8 @@ def measure_rows(
     say("unpadded: without what lies beyond the ends of sentences, which all others compute")
     say(
         f"{'threads':>8}{'batch x length':>16}{'eager':>10}{'compile':>10}{'ONNX Runtime':>14}"
-        f"{'PTO eager':>12}{'PTO compile':>13}{'ratio':>9}{'PTO unpadded':>14}{'ratio':>9}"
+        f"{'PTO eager':>12}{'PTO compile':>13}{'PTO packaged':>14}{'ratio':>9}"
+        f"{'PTO unpadded':>14}{'ratio':>9}"
     )
     rows = []
     for threads, batch, length in chosen:
@@ -195,7 +202,7 @@ def main(argv: list[str]) -> int:
     example = make_batch(tokenizer, sentences, *measure.PROFILED)
     runtime = onnx_runtime.OnnxRuntime.of(model, example)
     progress(f"embedding {len(sentences)} sentences by every model")
-    modes = modes_of(model, runtime)
+    modes = modes_of(model, runtime, example)
     embeddings = embed_all(modes, tokenizer, sentences)
     show_neighbours(sentences, embeddings["PTO f32"])
     accuracy = show_accuracy(embeddings)

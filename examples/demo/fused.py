@@ -54,11 +54,11 @@ class FusedLayer(BertLayer):
     ) -> tuple[torch.Tensor]:
         own: Any = self.attention.self
         middle = self.intermediate.dense
-        joined = self.linear(hidden_states, *own.joined)
+        joined = self.linear("joined", hidden_states, *own.joined)
         seen = self.attend(joined, attention_mask)
-        attended = self.normalised_sum(self.attention.output, seen, hidden_states)
-        wide = self.linear(attended, middle.weight, middle.bias, activation="gelu")
-        return (self.normalised_sum(self.output, wide, attended),)
+        attended = self.normalised_sum("attended", self.attention.output, seen, hidden_states)
+        wide = self.linear("wide", attended, middle.weight, middle.bias, activation="gelu")
+        return (self.normalised_sum("output", self.output, wide, attended),)
 
     def attend(self, joined: Any, mask: Any, /) -> torch.Tensor:
         return self.attend_in_batch(joined, mask)
@@ -72,16 +72,20 @@ class FusedLayer(BertLayer):
         seen: torch.Tensor = torch.ops.pto.attention(q, k, v, mask, lengths, layout="LHD")
         return seen.flatten(2)
 
-    def normalised_sum(self, module: Any, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+    def normalised_sum(
+        self, name: str, module: Any, x: torch.Tensor, residual: torch.Tensor
+    ) -> torch.Tensor:
         """layernorm(linear(x) + bias + residual)."""
         dense, norm = module.dense, module.LayerNorm
+        product = self.linear(name, x, dense.weight)
         summed: torch.Tensor = torch.ops.pto.bias_add_layer_norm(
-            self.linear(x, dense.weight), dense.bias, residual, norm.weight, norm.bias, norm.eps
+            product, dense.bias, residual, norm.weight, norm.bias, norm.eps
         )
         return summed
 
     def linear(
         self,
+        name: str,  # of the product in this layer
         x: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor | None = None,

@@ -29,20 +29,26 @@ class _Int8Layer(FusedLayer):
 
     def prepare(self) -> None:
         super().prepare()
-        dense = (self.attention.output.dense, self.intermediate.dense, self.output.dense)
+        weights = {
+            "joined": self.attention.self.joined[0],
+            "attended": self.attention.output.dense.weight,
+            "wide": self.intermediate.dense.weight,
+            "output": self.output.dense.weight,
+        }
         seen = self.__dict__.setdefault("seen_weights", {})
-        for weight in (self.attention.self.joined[0], *(layer.weight for layer in dense)):
-            if id(weight) not in seen or seen[id(weight)][0] is not weight:
-                seen[id(weight)] = weight, _quantised(weight)
+        for name, weight in weights.items():
+            if name not in seen or seen[name][0] is not weight:
+                seen[name] = weight, _quantised(weight)
 
     def linear(
         self,
+        name: str,
         x: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor | None = None,
         activation: str = "none",
     ) -> torch.Tensor:
-        weight, scale, rotation = self.__dict__["seen_weights"][id(weight)][1]
+        weight, scale, rotation = self.__dict__["seen_weights"][name][1]
         x, row_scale = torch.ops.pto.quantize_rows(x, rotation=rotation)
         result: torch.Tensor = torch.ops.pto.scaled_matmul(
             x, weight, row_scale, scale, bias, activation=activation

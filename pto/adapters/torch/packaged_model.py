@@ -10,6 +10,7 @@ model owns its weights; buffers that it writes change from call to call.
 Thread safety: any thread may call; calls that write buffers belong to one thread at a time.
 """
 
+import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -101,8 +102,8 @@ class PackagedModel:
         self._header, self._code = header, bytes(package.payload[:size])
         self.weights = {one["name"]: self._weights[one["weight"]] for one in self.inputs
                         if "weight" in one}  # fmt: skip
-        self._arguments = pytree.treespec_loads(header["arguments"])
-        self._form = pytree.treespec_loads(header["form"])
+        self._arguments = _containers(header["arguments"], package)
+        self._form = _containers(header["form"], package)
         self._writes = [one.get("writes") for one in header["results"]]
         self._asked = [one for one in self.inputs if "weight" not in one]
         self._symbols, self._sizes_of = free_sizes(self._asked)
@@ -253,6 +254,23 @@ def _check_version(package: Package) -> None:
         package.refuse(f"was packaged by PyTorch {package.header['torch']}",
                        f"here is PyTorch {here}, whose operators may differ",
                        "package the model again with this version")  # fmt: skip
+
+
+def _containers(text: str, package: Package) -> pytree.TreeSpec:
+    """The containers of arguments or results; their classes register themselves with PyTorch."""
+    try:
+        return pytree.treespec_loads(text)
+    except NotImplementedError as error:
+        name = next((one for one in _kinds(json.loads(text)[1]) if one in str(error)), text)
+        package.refuse(f"has a container of the class {name}",
+                       "PyTorch does not know the class in this process",
+                       f"import {name.rpartition('.')[0]} before pto.load()")  # fmt: skip
+
+
+def _kinds(form: dict[str, Any]) -> Iterator[str]:
+    yield str(form["type"])
+    for child in form["children_spec"]:
+        yield from _kinds(child)
 
 
 def free_sizes(asked: list[dict[str, Any]]) -> tuple[list[str], Callable[[list[int]], list]]:
