@@ -60,12 +60,13 @@ struct CodedOperands {
 };
 
 // Vectors of a tile: few rows take more, which keep the units busy, from some streams of words.
-// Bytes are read as fast as memory is by two streams, not by four.
-template <class Code, int Rows>
+// Pairs of bytes take more registers than floats.
+template <class Dot, class Code, int Rows>
 constexpr int coded_wide() {
   if (kVectorBytes == 32) return Rows > 2 ? 2 : 4;
   if (kVectorBytes < 32 || Rows > kCodedFewRows) return 2;
-  return Rows == 1 && kSame<Code, NibbleCode> ? 8 : 4;
+  const bool fits = Dot::kPerUnit == 1 || kSame<Code, NibbleCode>;
+  return Rows == 1 && fits ? 8 : 4;
 }
 
 template <class Dot, class Code, int Rows, int Wide>
@@ -77,7 +78,6 @@ struct CodedKernel {
   static constexpr bool kScalesUnits = kHasFactors && Dot::kPerUnit == 1;
   static constexpr bool kScalesSums = kHasFactors && !kScalesUnits;
   static constexpr int kWidth = Wide * kLane;
-  static constexpr int kPanels = kWidth > kCodedCols ? kWidth / kCodedCols : 1;
   using All = typename IndicesTo<Rows * Wide>::type;
   using Across = typename IndicesTo<Wide>::type;
   using Down = typename IndicesTo<Rows>::type;
@@ -139,18 +139,26 @@ struct CodedKernel {
       ((*reinterpret_cast<LooseUnits*>(panel + J * kLane) = right[J]), ...);
     (row<R>(across, sum, a[R * kGroup], right), ...);
   }
+#if defined(PTO_TARGET_AVX512)
+  static PTO_INLINE void keep_in_register(Units& units) { asm("" : "+v"(units)); }
+#endif
   static PTO_INLINE void ask(const uint32_t* words) {
     __builtin_prefetch(words + Code::kAhead * kCodedCols);
     if constexpr (Code::kAsksAgain) __builtin_prefetch(words + Code::kAhead / 2 * kCodedCols);
   }
+  template <int Vector>
+  static PTO_INLINE void load(Words& words, const uint32_t* from) {
+    if constexpr (place_of(Vector) % kLineUnits == 0) ask(from);
+    words.at[Vector] = *reinterpret_cast<const LooseUnits*>(from);
+  }
   template <UnitsFrom From, int... J>
   static PTO_INLINE void load(Indices<J...>, Words& words, const CodedOperands& of, int64_t at) {
     if constexpr (From != UnitsFrom::Panel) {
-      for (int line = 0; line < smaller(kWidth, kCodedCols); line += kLineUnits)
-        for (int p = 0; p < kPanels; ++p) ask(of.words + p * of.words_panel + at + line);
-      ((words.at[J] = *reinterpret_cast<const LooseUnits*>(of.words + panel_of(J) * of.words_panel +
-                                                           at + place_of(J))),
-       ...);
+      (load<J>(words, of.words + panel_of(J) * of.words_panel + at + place_of(J)), ...);
+#if defined(PTO_TARGET_AVX512)
+      // One load, not one for each element of a word.
+      if constexpr (!kHasFactors) (keep_in_register(words.at[J]), ...);
+#endif
     }
   }
 

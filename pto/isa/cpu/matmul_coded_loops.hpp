@@ -3,7 +3,7 @@
 // or turned into words in the first cache, become units while the first rows are multiplied by
 // them; the other rows of a block read these.
 //
-//     CodedProduct<FloatDot, NibbleCode>(job, pack_left<float>, units, panel).run();
+//     CodedProduct<FloatDot, NibbleCode>(job, false, pack_left<float>, units, panel).run();
 //
 // Law: that of matmul_coded_kernel.hpp, however the work is cut.
 // Thread safety: pure functions on the caller's memory.
@@ -35,8 +35,10 @@ class CodedProduct {
 
  public:
   // `left` packs rows of a into `units`, which has room for a block of them, as BlockPanels has.
-  CodedProduct(const pto_matmul_job& job, Pack left, int32_t* units, CodedPanel& panel)
+  // `quads`: the CPU multiplies quads of bytes.
+  CodedProduct(const pto_matmul_job& job, bool quads, Pack left, int32_t* units, CodedPanel& panel)
       : job_(job),
+        quads_(quads),
         left_(left),
         units_(units),
         panel_(panel),
@@ -76,6 +78,8 @@ class CodedProduct {
     return units_ + int64_t{rows.begin} * (quotient_up(chunk_.units(), kGroup) * kGroup);
   }
   int groups() const { return quotient_up(chunk_.units(), group_); }
+  // True where a kernel needs neither units nor floats of a block: it goes through the whole depth.
+  bool reads_words_once() const { return !kHasFactors && from_.is_packed() && slivers() == 1; }
 
   void pack_left() const {
     for (int s = 0; s < slivers(); ++s) {
@@ -126,7 +130,7 @@ class CodedProduct {
     return made > 0 ? made : columns<kVectors>(col);
   }
   template <int Rows>
-  static constexpr int kWide = coded_wide<Code, Rows>();
+  static constexpr int kWide = coded_wide<Dot, Code, Rows>();
   template <int Rows>
   static constexpr int kPanels = (kWide<Rows> * kLane + kCodedCols - 1) / kCodedCols;
   // Wide: vectors of a tile.
@@ -135,8 +139,9 @@ class CodedProduct {
     constexpr int kTile = Wide * kLane, kWidth = kTile > kCodedCols ? kTile : kCodedCols;
     const int count = smaller(job_.cols - col, kWidth);
     read(col, count, kWidth);
-    for (int k = chunk_.k; k < chunk_.k + chunk_.count; k += kBlock) {
-      const Depth block = {k, smaller(chunk_.k + chunk_.count - k, kBlock)};
+    const int most = reads_words_once() ? chunk_.count : kBlock;
+    for (int k = chunk_.k; k < chunk_.k + chunk_.count; k += most) {
+      const Depth block = {k, smaller(chunk_.k + chunk_.count - k, most)};
       stage(col, kWidth / kCodedCols, block);
       if constexpr (kHasFactors) ask_groups(col, kWidth, block);
       for (int j = 0; j < kWidth; j += kTile) multiply<Wide>(col, j, block, kWidth);
@@ -224,7 +229,7 @@ class CodedProduct {
       of.words_panel = from_.packed(col + kCodedCols, block.k) - of.words + j;
     }
     of.panel = panel_.units;
-    of.units = block.units(), of.group = group_;
+    of.units = block.units(), of.group = kHasFactors ? group_ : of.units;
     of.factors = panel_.factors + j;
     of.zeros = from_.has_zero() ? panel_.zeros + j : nullptr;
     of.row_sums_row = groups(), of.sums_row = width;
@@ -241,11 +246,11 @@ class CodedProduct {
     }
   }
   template <int Wide, int... R>
-  static void run_rows(Indices<R...>, int rows, const CodedOperands& of, UnitsFrom from) {
+  void run_rows(Indices<R...>, int rows, const CodedOperands& of, UnitsFrom from) const {
     ((R + 1 == rows ? run_kernel<R + 1, Wide>(of, from) : void()), ...);
   }
   template <int Rows, int Wide>
-  static void run_kernel(const CodedOperands& of, UnitsFrom from) {
+  void run_kernel(const CodedOperands& of, UnitsFrom from) const {
     if constexpr (Wide == kVectors || Wide == kWide<Rows>) {
       using Kernel = CodedKernel<Dot, Code, Rows, Wide>;
       if constexpr (Wide == kVectors && 2 * Rows >= kRows) {  // slivers of more rows than one has
@@ -253,11 +258,17 @@ class CodedProduct {
           return Kernel::template run<UnitsFrom::WordsToPanel>(of);
         if (from == UnitsFrom::Panel) return Kernel::template run<UnitsFrom::Panel>(of);
       }
+#if defined(PTO_TARGET_AVX512)
+      if constexpr (kSame<Dot, FloatDot> && kSame<Code, ByteCode> && Rows == 1 && Wide == kWide<1>)
+        if (quads_)
+          return CodedKernel<Dot, QuadByteCode, 1, Wide>::template run<UnitsFrom::Words>(of);
+#endif
       Kernel::template run<UnitsFrom::Words>(of);
     }
   }
 
   const pto_matmul_job& job_;
+  const bool quads_;
   const Pack left_;
   int32_t* const units_;
   CodedPanel& panel_;

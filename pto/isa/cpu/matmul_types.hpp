@@ -38,17 +38,17 @@ void run_bytes(const pto_matmul_job& job) {
 }
 // For floats a, or pairs of bf16, and codes b; the packers are those of a, and of rows of b.
 template <class Dot, class Code>
-void run_coded(const pto_matmul_job& job, Pack left, Pack right_rows) {
+void run_coded(const pto_matmul_job& job, bool quads, Pack left, Pack right_rows) {
   if (job.packs) return pack_words<Code>(job);
   if (CodedRows<Code>::fit(job)) return Product<Dot>(job, left, right_rows).run();
   BlockPanels& panels = of_thread<BlockPanels>();
   static_assert(sizeof panels.right >= sizeof(CodedPanel));
   auto& panel = reinterpret_cast<CodedPanel&>(panels.right);
-  CodedProduct<Dot, Code>(unpacked(job), left, panels.left, panel).run();
+  CodedProduct<Dot, Code>(unpacked(job), quads, left, panels.left, panel).run();
 }
 template <class Code>
-void run_coded(const pto_matmul_job& job) {
-  run_coded<FloatDot, Code>(job, floats(job.a.type).left, pack_right_coded_rows<Code>);
+void run_coded(const pto_matmul_job& job, bool quads) {
+  run_coded<FloatDot, Code>(job, quads, floats(job.a.type).left, pack_right_coded_rows<Code>);
 }
 // For bf16, both, or with codes; or floats, which are rounded.
 template <class Pairs>
@@ -57,9 +57,9 @@ void run_pairs(const pto_matmul_job& job) {
   const Pack left = pack_left_bytes<Dot, int16_t, int16_t>;
   if (job.a.type != PTO_MATMUL_F32 && run_apart<Dot>(job)) return;
   if (job.b.type == PTO_MATMUL_I8)
-    return run_coded<Dot, ByteCode>(job, left, pack_right_coded_pairs);
+    return run_coded<Dot, ByteCode>(job, true, left, pack_right_coded_pairs);
   if (job.b.type == PTO_MATMUL_I4X2)  // whose rows are left to floats: engine.cpp
-    return run_coded<Dot, NibbleCode>(job, left, pack_right_coded_pairs);
+    return run_coded<Dot, NibbleCode>(job, true, left, pack_right_coded_pairs);
   if (job.a.type == PTO_MATMUL_F32)
     return Product<Dot>(job, pack_left_rounded, pack_right_rounded).run();
   if (PackedStream<Dot, uint16_t>(job, left).run()) return;
@@ -124,8 +124,8 @@ inline void run(const pto_matmul_job& job, bool quads) {
       return run_whole<DoubleDot>(job);
     default:
       if (job.b.type == PTO_MATMUL_I8)
-        return run_apart<FloatDot>(job) ? void() : run_coded<ByteCode>(job);
-      if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job);
+        return run_apart<FloatDot>(job) ? void() : run_coded<ByteCode>(job, quads);
+      if (job.b.type == PTO_MATMUL_I4X2) return run_coded<NibbleCode>(job, quads);
       if (job.b.type == PTO_MATMUL_F32 && run_tiny<FloatDot, float>(job)) return;
       if (run_apart<FloatDot>(job)) return;
       if (!job.b_patches && Stream::pays(job) && Stream(job).run()) return;
