@@ -174,6 +174,7 @@ def language_quantised(setting: Setting):
     yield "pto", lambda: quantised(x, w, w_scale)
     if rows > 16:  # _int_mm takes no fewer
         yield "torch", lambda: torch_quantised(x, w, w_scale)
+        yield from peaks("i8", setting.threads, rows * depth * columns)
     yield Expected(lambda r: torch_exactly(x[r], w, w_scale), tolerance=0.2)  # ties of rounding
     yield Goal("pto", "torch", at_most=0.67)
     right = torch_exactly(x, w, w_scale).bfloat16()

@@ -5,7 +5,7 @@
 
 A line says which settings it judges, on which hardware, and how much faster than others ours must
 be, or which share of a ceiling it must reach. A ratio that the ceiling of the same run makes
-impossible is replaced by a share of that ceiling.
+impossible is replaced by a share of that ceiling; so are those that a case names itself.
 """
 
 from collections.abc import Callable, Collection
