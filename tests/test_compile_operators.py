@@ -141,6 +141,18 @@ def test_a_view_of_its_results_is_one_call(symbolic):
     assert graph.replay.source.count(".as_strided(") == 5 and ".view(" not in graph.replay.source
 
 
+def test_a_view_that_our_operators_only_read_is_made_directly():
+    def attended(x, w):
+        q, k, v = ops.linear(x, w).unflatten(-1, (3, 2, 4)).unbind(-3)
+        return ops.attention(q, k, v, layout="LHD"), k
+
+    x, w = torch.randn(2, 5, 16), torch.randn(24, 16)
+    graph = below_dynamo(attended, x, w)
+    assert_same(run(graph, x, w), attended(x, w))
+    assert graph.replay.source.count(" strided_view(") == 2  # q and v; the caller gets k
+    assert graph.replay.source.count(".as_strided(") == 1
+
+
 @pto.jit
 def compiled_rows(x, d_w: pto.Constant):  # the schema calls d_w otherwise
     return pto.maximum(pto.matmul(x, d_w), 0)

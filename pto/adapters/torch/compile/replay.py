@@ -44,6 +44,13 @@ def _is_filled(node: fx.Node) -> bool:
     return overload_of(node) in _FILLED
 
 
+def _only_reads(node: fx.Node) -> bool:
+    """Says whether a node is an operator of ours that writes no argument."""
+    target = node.target
+    return (isinstance(target, torch._ops.OpOverload) and is_operator(target.name())
+            and not target._schema.is_mutable)  # fmt: skip
+
+
 def _token_of(node: fx.Node) -> fx.Node | None:
     """The token that a call with effects takes and makes anew, to keep its place among others: a
     step calls the operator itself, since the plan keeps the order. None for other nodes."""
@@ -180,7 +187,9 @@ class Replay:
             self.lines.append(f"{name} = {self._m(node)}.permute({inverse(order)})")
         elif (seen := self._seen(node)) is not None:
             base, rest = seen.split(", ", 1)
-            self.lines.append(f"{name} = {base}.as_strided({rest})")
+            is_read = all(map(_only_reads, node.users))
+            text = f"strided_view({seen})" if is_read else f"{base}.as_strided({rest})"
+            self.lines.append(f"{name} = {text}")
         elif is_part(node):
             self.lines.append(f"{name} = {self.value(node.args[0])}[{node.args[1]}]")
         else:
