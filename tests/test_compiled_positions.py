@@ -129,6 +129,25 @@ def test_kernels_count_positions_themselves(what, shape):
         compare(COUNTING[what], draw.integers(-4, 5, shape).astype(kind))
 
 
+@pto.jit
+def first_place(x, other: int):
+    places = pto.arange(x.shape[-1], dtype=pto.i64)
+    return pto.amin(pto.where(x > 0, places, other), -1)
+
+
+@pytest.mark.parametrize("n", [1, 7, 16, 63, 64, 65, 300])
+def test_the_least_place_of_a_condition_is_the_first_one(n):
+    draw = np.random.default_rng(n)
+    x = np.full((9, n), -1, np.float32)
+    x[1] = x[2, 0] = x[3, -1] = x[4, n // 2] = 1
+    x[5, n // 2 :], x[6, : n // 2] = 1, 1
+    x[7:] = draw.standard_normal((2, n))
+    for other in (-5, 3, 2**40):
+        want = np.where(x > 0, np.arange(n), other).min(-1)
+        np.testing.assert_array_equal(first_place(x, other), want)
+    assert ("FirstPlace" in first_place.explain(x, 3).cpp) == (n > 1)
+
+
 def test_positions_that_only_kernels_read_take_no_memory():
     x = np.zeros((3, 5000), np.float32)
     found = pto.jit(lambda x: pto.argmax(x, 1, keepdim=True)).explain(x)

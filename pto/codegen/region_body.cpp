@@ -188,9 +188,13 @@ void RegionBody::print_row_loops(int sweep) {
   const std::string step = "kStep";  // decides the order of sums: also where rows find no buffer
   const std::vector<int> sums = long_sums(sweep);
   const std::string open = numbered("open", sweep);
-  for (int i : reductions)
-    w_.line("Accumulator<" + operation(node(i)) + ", " + type_of(i) + ", " + step + "> " +
-            numbered("a", i) + ";");
+  for (int i : reductions) {
+    const std::string accumulator =
+        "Accumulator<" + operation(node(i)) + ", " + type_of(i) + ", " + step + ">";
+    const std::vector<int>* const first = first_place(i);
+    w_.line(first ? "FirstPlace " + numbered("a", i) + "(" + literal((*first)[2]) + ");"
+                  : accumulator + " " + numbered("a", i) + ";");
+  }
   for (int i : sums)
     w_.line("RegionSums<" + type_of(i) + ", kTail> " + numbered("blocks", i) + ";");
   const bool goes_on = !sums.empty() && !plan_.loop_axes().empty();
@@ -227,6 +231,8 @@ void RegionBody::add_to_accumulator(int i) {
   const int operand = plan_.at(i).operands[0];
   if (takes_product(i))
     w_.line(numbered("a", i) + ".add_product(w, " + factors(operand) + ");");
+  else if (const std::vector<int>* first = first_place(i))
+    w_.line(numbered("a", i) + ".add(w, " + tile((*first)[0]) + ", j);");
   else
     w_.line(numbered("a", i) + ".add(w, " + tile(operand) + ");");
 }

@@ -98,6 +98,8 @@ class RegionBody {
   void define(int i, const std::string& name);
   void define_load(int i, const std::string& name);
   void define_positions(int i, const std::string& name);
+  bool counts_row(int i) const;
+  const std::vector<int>* first_place(int i) const;
   void define_instruction(int i, const std::string& name);
   bool takes_product(int i) const;
   std::string factors(int product);

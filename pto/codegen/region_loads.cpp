@@ -39,6 +39,22 @@ void RegionBody::define_positions(int i, const std::string& name) {
     w_.line(head + "spread(" + width_ + ", " + numbered("i", static_cast<int64_t>(axis)) + ");");
 }
 
+// Says whether an instance counts the elements of the row that a sweep goes along.
+bool RegionBody::counts_row(int i) const {
+  const std::vector<AxisAccess>& accesses = plan_.at(i).accesses;
+  return node(i).op == Opcode::iota && !accesses.empty() &&
+         accesses.back().step == AxisStep::Unit && plan_.loop_axes().empty();
+}
+
+// Returns the operands of what a minimum reduces, where that are the positions of a row on a
+// condition, and a literal where it does not hold. Null: it is anything else.
+const std::vector<int>* RegionBody::first_place(int i) const {
+  const int reduced = plan_.at(i).operands[0];
+  if (node(i).op != Opcode::amin || node(reduced).op != Opcode::where) return nullptr;
+  const std::vector<int>& operands = plan_.at(reduced).operands;
+  return counts_row(operands[1]) && is_literal(operands[2]) ? &operands : nullptr;
+}
+
 // How far ahead the lines of the region ask for memory.
 std::optional<int64_t> RegionBody::prefetch_bytes() const {
   for (const Node& node : body_.nodes())

@@ -122,6 +122,19 @@ PTO_EXTREMES(min, <)
 #undef PTO_EXTREMES
 #undef PTO_EXTREME_OF_F32
 
+// True where a lane is not zero.
+template <class V>
+PTO_INLINE bool any(V v) {
+#if defined(PTO_TARGET_AVX512)
+  if constexpr (kIsNative<V> && sizeof(V{}[0]) == 4) {
+    uint16_t bits;
+    asm("vptestmd %1, %1, %0" : "=Yk"(bits) : "v"(v));
+    return bits != 0;
+  }
+#endif
+  return reduce([](auto a, auto b) { return a | b; }, v) != 0;
+}
+
 // Remembers whether a NaN passed: one comparison for two vectors, outside the chain of a maximum
 // that skips NaN.
 template <class V>
@@ -138,9 +151,7 @@ class NanWatch {
 #endif
     lanes_ |= (a != a) | (b != b);
   }
-  PTO_INLINE bool any() const {
-    return bits_ != 0 || reduce([](auto a, auto b) { return a | b; }, lanes_) != 0;
-  }
+  PTO_INLINE bool any() const { return bits_ != 0 || lanes::any(lanes_); }
 
  private:
   uint32_t bits_ = 0;

@@ -229,5 +229,58 @@ class Accumulator {
   lanes::NanWatch<Vec<Compute<T>, kLanes<T>>> nan_;
 };
 
+// The least number of a row whose elements are their positions where a condition holds, and `other`
+// elsewhere: the first position where it holds, found by a comparison a step.
+class FirstPlace {
+  static constexpr int64_t kNone = INT64_MAX;  // the least number of an empty row
+  static constexpr int kLane = kLanes<int32_t>;
+  using V = Vec<int32_t, kLane>;
+
+ public:
+  explicit PTO_INLINE FirstPlace(int64_t other) : other_(other) {}
+
+  template <class W, class Mask>
+  PTO_INLINE void add(W w, Mask& holds, int64_t start) {
+    V some = {};
+    PTO_UNROLL
+    for (int i = 0; i < Mask::Numel; i += kLane)
+      some |= within(w, lanes::load<kLane>(holds.data() + i));
+    if (__builtin_expect(first_ == kNone && lanes::any(some), 0)) first_ = start + place_in(holds);
+    if (__builtin_expect(other_ < 0, 0)) {  // less than any position
+      PTO_UNROLL
+      for (int i = 0; i < Mask::Numel; i += kLane)
+        fails_ |= within(w, lanes::load<kLane>(holds.data() + i) == 0);
+    }
+    is_empty_ = false;
+  }
+  PTO_INLINE int64_t value() const {
+    const bool fails = first_ == 0 ? lanes::any(fails_) : !is_empty_;  // somewhere in the row
+    return fails && other_ < first_ ? other_ : first_;
+  }
+
+ private:
+  template <int W>
+  static PTO_INLINE V within(Whole<W>, V v) {
+    return v;
+  }
+  static PTO_INLINE V within(Rest w, V v) { return v & V(lanes::first<V>(w.elements())); }
+
+  template <class Mask>
+  static PTO_INLINE int64_t place_in(Mask& holds) {
+    int32_t lane[Mask::Numel];
+    PTO_UNROLL
+    for (int i = 0; i < Mask::Numel; i += kLane)
+      lanes::store<kLane>(lane + i, lanes::load<kLane>(holds.data() + i));
+    int64_t place = 0;
+    while (lane[place] == 0) ++place;
+    return place;
+  }
+
+  const int64_t other_;
+  int64_t first_ = kNone;
+  bool is_empty_ = true;
+  V fails_ = {};
+};
+
 }  // namespace region
 PTO_NAMESPACE_END
