@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 18870,
+    "adapters": 18940,
     "aten": 3610,
     "base": 1665,
     "bench": 1224,
@@ -62,7 +62,7 @@ BUDGETS = {
     "operators": 3385,
     "ops": 5180,
     "passes": 3415,
-    "pto": 2320,
+    "pto": 2335,
     "studio": 1000,
     "tasks": 11730,
     "testing": 1290,  # most of it moved here from tests/conformance

@@ -61,6 +61,22 @@ def test_gradients_of_lists_options_and_of_one_output_of_two():
     same(d_xs, [np.full((3, 4), w, "f4") for w in (1, 2, 3)])
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 1), (1, 1, 5), ()], ids=str)
+def test_the_gradient_of_a_broadcast_argument_has_its_shape(shape):
+    x, y = jnp.asarray(random(4, 3, 5)), jnp.asarray(np.float32(random(*shape)))
+
+    def gradient(add):
+        return jax.grad(lambda x, y: jnp.sin(add(x, y)).sum(), (0, 1))
+
+    for one, other in ((x, y), (y, x)):
+        got, want = gradient(pto.jax.add)(one, other), gradient(jnp.add)(one, other)
+        for a, b in zip(got, want, strict=True):
+            assert a.shape == b.shape
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    rows = jax.vmap(gradient(pto.jax.add), (0, None))(x, y.reshape(-1)[:1])[1]
+    np.testing.assert_allclose(rows.sum(0), jnp.cos(x + y.reshape(-1)[0]).sum()[None], rtol=1e-4)
+
+
 def test_only_the_gradients_that_are_needed_are_computed():
     def text(which):
         given = arrays(OPERATORS["layer_norm"])

@@ -160,6 +160,17 @@ def test_gradients_pass_through_results_of_rank_0(way):
 
 
 @every_gradient
+def test_the_gradient_of_a_broadcast_argument_has_its_shape(way):
+    for shape in ((4,), (3, 1), (1,), ()):
+        y = ms.Tensor(np.ones(shape, np.float32))
+        d_x, d_y = way(loss_of("add", [ms.Tensor(X)], {}), (0, 1))(ms.Tensor(X), y)
+        want = X.sum(tuple(range(2 - len(shape))))
+        want = want.sum(tuple(a for a, n in enumerate(shape) if n == 1), keepdims=True)
+        assert same(d_x, X) and d_y.shape == shape
+        np.testing.assert_allclose(d_y.asnumpy(), want, rtol=1e-5)
+
+
+@every_gradient
 def test_gradients_pass_through_lists(way):
     def weighted(x, y):
         return pto.mindspore.kinds_weighted_sum([x, y, x], [1, 2, 3]).sum()

@@ -38,7 +38,7 @@ class Saved:
     numbers: list[jax.Array]
     needs: int = _static()  # the attribute of the gradient operator
     counts: tuple = _static()  # tensors of each output
-    dtypes: tuple = _static()  # of all operands
+    taken: tuple = _static()  # (shape, dtype) of all operands
     made: tuple = _static()  # (shape, dtype) of all outputs
 
 
@@ -58,7 +58,7 @@ def call(site: Site, operands: list[jax.Array], record_of: Any) -> tuple[jax.Arr
 
     def backward(saved: Saved, cotangents: tuple):
         if saved.needs == 0:
-            return (None,) * len(saved.dtypes)
+            return (None,) * len(saved.taken)
         plan = _plan(site, saved.counts)
         attributes = (*site.attributes, saved.needs)
         d_site = Site(record_of(plan.op), plan.counts, attributes)
@@ -109,7 +109,7 @@ def _save(site: Site, operands: list, outputs: tuple, counts: tuple, needs: int)
         list(operands[site.n_tensors :]) if needs else [],
         needs,
         counts,
-        tuple(str(o.dtype) for o in operands),
+        tuple((tuple(o.shape), str(o.dtype)) for o in operands),
         tuple((tuple(o.shape), str(o.dtype)) for o in outputs),
     )
 
@@ -130,7 +130,20 @@ def _d_outputs(record: Record, saved: Saved, cotangents: tuple) -> Iterator[jax.
 
 
 def _by_operand(saved: Saved, gradients: list) -> Iterator[jax.Array | None]:
-    missing = [None] * (len(saved.dtypes) - len(gradients))  # of numbers
-    for gradient, dtype in zip([*gradients, *missing], saved.dtypes, strict=True):
+    missing = [None] * (len(saved.taken) - len(gradients))  # of numbers
+    for gradient, (shape, dtype) in zip([*gradients, *missing], saved.taken, strict=True):
         is_float = jnp.issubdtype(dtype, jnp.inexact)
-        yield gradient.astype(dtype) if gradient is not None and is_float else None
+        is_given = gradient is not None and is_float
+        yield _summed(gradient, shape).astype(dtype) if is_given else None
+
+
+def _summed(gradient: jax.Array, shape: tuple) -> jax.Array:
+    """The sum over the axes along which broadcasting repeated an operand of this shape.
+
+    A gradient operator that does not take the operand does not know its shape.
+    """
+    if gradient.shape == shape:
+        return gradient
+    more = gradient.ndim - len(shape)
+    axes = [a for a, n in enumerate(gradient.shape) if a < more or (n != 1 == shape[a - more])]
+    return gradient.sum(tuple(axes), keepdims=True).squeeze(tuple(range(more)))

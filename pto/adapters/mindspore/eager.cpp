@@ -8,15 +8,18 @@
 // makes them and links the node of the gradient; a third one runs kernels in order.
 //
 // Thread safety: as MindSpore's own operators; an EagerCall may be used from any thread.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "ms_extension.h"
 
 #include "include/pynative/backward/function.h"
+#include "include/pynative/utils/pyboost/functions/auto_generate/functions.h"
 #include "include/utils/pynative/grad_state.h"
 #include "pto/adapters/mindspore/shapes.hpp"
 #include "pto/base/dtype.hpp"
@@ -157,6 +160,23 @@ Tensors tensors_of(const std::vector<TensorPtr>& pointers) {
   return result;
 }
 
+// Returns the sum of a gradient over the axes along which broadcasting repeated an argument: a
+// gradient operator that does not take the argument does not know its shape.
+TensorPtr summed(const TensorPtr& gradient, const TensorPtr& argument) {
+  const mindspore::ShapeVector &from = gradient->shape(), &to = argument->shape();
+  if (from == to) return gradient;
+  const size_t more = from.size() - std::min(from.size(), to.size());
+  std::vector<int64_t> axes;
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    const bool repeated = axis < more || (to[axis - more] == 1 && from[axis] != 1);
+    if (repeated) axes.push_back(static_cast<int64_t>(axis));
+  }
+  const auto all = mindspore::MakeValue(axes)->cast<mindspore::ValueTuplePtr>();
+  const auto keeps = std::make_shared<mindspore::BoolImm>(true);
+  using namespace mindspore::kernel::pyboost;
+  return reshape(sum_ext(gradient, all, keeps, std::nullopt), to);
+}
+
 // The node of the gradient of one call.
 struct Rule {
   // MindSpore's template names it; GradientNode answers in its place.
@@ -179,6 +199,7 @@ class GradientNode : public autograd::CppFunctionNode<Rule> {
     }
     const pto_gradient_plan& plan = *call_->plan;
     std::vector<TensorPtr> pool = autograd::GradPreProcess(grads, outputs_abstract_, true, name());
+    const size_t d_outputs = pool.size();
     const auto saved = context_.GetSavedTensors();
     pool.insert(pool.end(), saved.begin(), saved.end());
     std::vector<TensorPtr> given;
@@ -194,7 +215,8 @@ class GradientNode : public autograd::CppFunctionNode<Rule> {
     std::vector<TensorPtr> gradients;
     for (int i = 0; i < plan.n_given; ++i) {
       const bool known = plan.outputs[i] >= 0 && (needs >> plan.outputs[i] & 1) != 0;
-      gradients.push_back(known ? results[static_cast<size_t>(plan.places[i])].tensor() : nullptr);
+      const auto place = static_cast<size_t>(plan.places[i]), own = d_outputs + i;
+      gradients.push_back(known ? summed(results[place].tensor(), pool[own]) : nullptr);
     }
     return autograd::GradPostProcess(gradients, is_tensor_input_, name());
   }

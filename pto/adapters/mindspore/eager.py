@@ -171,7 +171,7 @@ class Eager:
         taken = picked(plan, (*d_outs, *tensors, *outs))
         results = eager(plan.op).flat(plan.counts, (*attributes, plan.all_needs), tuple(taken))
         return tuple(
-            results[place] if place >= 0 else ops.zeros_like(tensor)
+            gradient.summed(results[place], tensor) if place >= 0 else ops.zeros_like(tensor)
             for place, tensor in zip(plan.places, tensors, strict=True)
         )
 

@@ -9,6 +9,8 @@ the work, on flat tuples.
 import functools
 from collections.abc import Callable
 
+from mindspore import Tensor
+from mindspore.ops._grad_experimental.grad_math_ops import binop_grad_common
 from pto.adapters.mindspore.source import function_from
 
 
@@ -27,3 +29,11 @@ def _rule_maker(tensors: int) -> Callable:
 def rule(tensors: int, backward: Callable) -> Callable:
     """A bprop for a primitive of so many tensors: backward((tensor, ...), out, dout)."""
     return _rule_maker(tensors)(backward)
+
+
+def summed(d: Tensor, x: Tensor) -> Tensor:
+    """The sum of a gradient over the axes along which broadcasting repeated the tensor x.
+
+    A gradient operator that does not take x does not know its shape.
+    """
+    return binop_grad_common(x, d, d, d)[0]

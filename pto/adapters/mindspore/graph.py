@@ -183,7 +183,8 @@ def _backward(index: int, counts: tuple, attributes: tuple) -> Callable:
         gradients = ()
         for place in plan_places(index, counts, layout):
             known = len(gradients)
-            one = ops.zeros_like(tensors[known]) if place < 0 else results[place]
+            x = tensors[known]
+            one = ops.zeros_like(x) if place < 0 else gradient.summed(results[place], x)
             gradients = gradients + (one,)
         return gradients
 

@@ -36,6 +36,17 @@ def _counts(op: Any, arguments: Any) -> tuple[int, ...]:
     return tuple(op.get_attr(a.number_attr) if a.number_attr else 1 for a in arguments)
 
 
+def _summed(d: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """The sum of a gradient over the axes along which broadcasting repeated the input x.
+
+    A gradient operator that does not take x does not know its shape.
+    """
+    if d.shape.is_fully_defined() and d.shape == x.shape:
+        return d
+    _, axes = tf.raw_ops.BroadcastGradientArgs(s0=tf.shape(d), s1=tf.shape(x))
+    return tf.reshape(tf.reduce_sum(d, axes), tf.shape(x))
+
+
 class Rule:
     """The gradient of one operator; a call takes a node and the gradients of its outputs, and
     returns those of its inputs, None where they are not asked for."""
@@ -82,7 +93,12 @@ class Rule:
             for place, output in enumerate(gradient.record.outputs)
         ]
         results = gradient.emit(groups, attributes, None, counts)
-        return gathered(plan, results if len(counts) > 1 else (results,), needs)
+        found = gathered(plan, results if len(counts) > 1 else (results,), needs)
+        known = {place - len(d_outputs) for place in plan.inputs}  # the operator sums by itself
+        return [
+            d if d is None or place in known else _summed(d, op.inputs[place])
+            for place, d in enumerate(found)
+        ]
 
     def _attributes(self, op: Any, gradient: TensorFlowNode) -> dict[str, Any]:
         """The attributes of the node, as its gradient has them under its own names."""
