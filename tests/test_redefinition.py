@@ -135,6 +135,47 @@ def test_a_cell_may_change_its_interface_until_a_framework_is_loaded(frameworks)
     assert ("why: PyTorch was told of the first one" in run.stdout) == bool(frameworks)
 
 
+def test_a_session_that_is_made_later_has_the_new_one():
+    pytest.importorskip("onnxruntime")
+    helper = pytest.importorskip("onnx").helper
+    from onnx_cases import assigned, model_of, session
+
+    node = helper.make_node("cell_session", ["x"], ["y"], domain="ai.pto")
+    ends = [[(name, 1, ["n"])] for name in "xy"]
+    for factor in (2.0, 3.0):
+        cell("session", factor)
+        made = session(model_of([node], *ends, domains=["ai.pto"]))
+        assert assigned(made) == [["cell_session"]]
+        assert made.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [factor] * 2
+
+
+LATER = """
+from pto import op
+
+def cell(factor, **members):
+    class Cell:
+        def build(x):
+            return x * factor
+    for key, value in members.items():
+        setattr(Cell, key, value)
+    op("cell_later(Tensor x) -> Tensor")(Cell)
+
+cell(2.0)
+cell(3.0, grad="automatic")  # another interface: a new operator of the same name
+import torch, pto.torch
+for factor in (3.0, 5.0):
+    cell(factor, grad="automatic")
+    compiled = torch.compile(lambda x: torch.ops.pto.cell_later(x) + factor, backend="pto")
+    assert compiled(torch.ones(3)).tolist() == [2 * factor] * 3, factor
+"""
+
+
+def test_a_function_that_is_compiled_later_has_the_last_of_a_name():
+    pytest.importorskip("torch")
+    run = children.run("-c", LATER)
+    assert run.returncode == 0, run.stderr
+
+
 def test_another_interface_is_refused_by_frameworks_and_another_class_by_all():
     pytest.importorskip("torch")
     import pto.torch  # noqa: F401

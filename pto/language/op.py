@@ -61,7 +61,7 @@ from pto.language.gradient import Gradient, gradient_of, members, probed
 from pto.language.infer import Spec, agree, recorded_guards
 from pto.language.inplace import inplace_definition
 from pto.language.location import describe
-from pto.language.redefinition import chain, replaced, times_replaced
+from pto.language.redefinition import chain, newest, replaced, times_replaced
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.locks import Lock
@@ -360,7 +360,8 @@ def _register(operator: Operator) -> None:
     added = [*chain(operator)]
     if old := replaced(operator, _named.get(operator.name)):
         for one, before in zip(added, chain(old), strict=True):
-            one.index, _operators[before.index] = before.index, one
+            one.index = before.index
+            _operators[one.index] = newest[one.name] = one
             one.bind_schema(one.index, arguments)
             _core.renew_operator(one.index)
             times_replaced[one.index] += 1
@@ -371,7 +372,7 @@ def _register(operator: Operator) -> None:
     _operators.extend([None] * (index - len(_operators)))
     for number, one in enumerate(added, index):
         _operators.append(one)
-        one.index = number
+        one.index, newest[one.name] = number, one
         one.bind_schema(number, arguments)
     _core.announce_operators(index)
 

@@ -26,6 +26,7 @@ from pto.errors import InvalidValue
 from pto.language import adapters
 
 times_replaced: Counter[int] = Counter()  # by index; who keeps shapes keeps this beside them
+newest: dict[str, Any] = {}  # the operator of each name that was defined last, gradients included
 
 
 def replaced(new: Any, old: Any) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pto import _core
 from pto.adapters.onnxruntime.graph import OnnxNode, OnnxValue
-from pto.adapters.onnxruntime.rows import bound, operator, row_of
+from pto.adapters.onnxruntime.rows import bound, operator, row_of, version_of
 from pto.adapters.record import Record
 from pto.config import config
 from pto.language.dtypes import DType, dtype, f32
@@ -233,7 +233,7 @@ def structure(group: Group) -> str:
             for place, v in enumerate(node.inputs)
         ]
         made = [about(v) for v in node.outputs]
-        nodes.append([node.type, node.since, node.attributes, read, made])
+        nodes.append([node.type, node.since, version_of(node), node.attributes, read, made])
     ends = [[about(v) for v in values] for values in (group.inputs, group.outputs)]
     return json.dumps([nodes, ends], sort_keys=True)
 

@@ -12,7 +12,8 @@ from pto.adapters.onnxruntime.graph import OnnxNode
 from pto.adapters.onnxruntime.table import TABLE, Row
 from pto.adapters.record import Record
 from pto.language.dtypes import dtype
-from pto.language.op import Operator, operators
+from pto.language.op import Operator
+from pto.language.redefinition import newest, times_replaced
 from pto.language.tensor import Tensor
 from pto.language.types import cast
 
@@ -22,21 +23,25 @@ DOMAIN = "ai.pto"
 def row_of(node: OnnxNode) -> Row | None:
     """The row of a node's type, or None."""
     if node.domain == DOMAIN:
-        return _own_row(node.type)
+        found = operator(node.type)
+        return found and _own_row(found)
     return TABLE.get(node.type) if node.domain == "" else None
 
 
-@functools.cache
 def operator(name: str) -> Operator | None:
-    """The operator of this name that Python defined, or None."""
-    return next((one for one in operators() if one.name == name), None)
+    """The operator of this name that Python defined last, or None."""
+    return newest.get(name)
+
+
+def version_of(node: OnnxNode) -> tuple[int, int] | None:
+    """A node's operator and how often it was replaced; None for a standard node."""
+    found = operator(node.type) if node.domain == DOMAIN else None
+    return found and (found.index, times_replaced[found.index])
 
 
 @functools.cache
-def _own_row(name: str) -> Row | None:
-    found = operator(name)
-    if found is None:
-        return None
+def _own_row(found: Operator) -> Row:
+    name = found.name
     if found.member("build") is None or any(a.kind == "Tensor[]" for a in found.arguments):
         return Row(1, 1, call=lambda node: LibraryOperator(name, len(node.inputs), node.attributes))
 

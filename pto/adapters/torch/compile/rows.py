@@ -22,7 +22,8 @@ from pto.aten.rows import EVERY, NUMBERS, rounded
 from pto.aten.rows import ROWS as FORMULAS
 from pto.aten.rows import Row as Formula
 from pto.formulas import NotExpressible
-from pto.language.op import Operator, operators
+from pto.language.op import Operator
+from pto.language.redefinition import newest
 from pto.language.tensor import Tensor
 
 
@@ -159,8 +160,7 @@ def is_foreign(overload: str) -> bool:
 
 
 def operator_of(overload: str) -> Operator | None:
-    name = overload.removeprefix("pto::")
-    return next((one for one in operators() if one.name == name), None)
+    return newest.get(overload.removeprefix("pto::"))
 
 
 def is_operator(overload: str) -> bool:
