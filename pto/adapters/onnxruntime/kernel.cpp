@@ -60,10 +60,23 @@ class NodeRun {
                                     &NodeRun::narrow,   nullptr};
     if (pto_operator_site_run(kernel_.site.get(), &call) != 0) throw std::runtime_error(text());
     for (const Bounded& one : bounded_) give(one);
+    if (kernel_.outputs.empty()) check_count();
     kernel_.outputs_agree.store(true, std::memory_order_relaxed);
   }
 
  private:
+  // Checks that a node has an output for each tensor of a list that it gives, and no more.
+  void check_count() const {
+    const int32_t last = kernel_.op.n_outputs - 1;
+    if (last < 0 || !kernel_.op.outputs[last].is_list) return;
+    size_t outputs = 0;
+    check(api::KernelContext_GetOutputCount(context_, &outputs));
+    if (n_made_ == outputs) return;
+    fail({std::string(kernel_.op.name) + ": gives " + std::to_string(n_made_) +
+              " tensors, but the node has " + std::to_string(outputs) + " outputs",
+          "each tensor of a list is an output of the node", "correct the node in the model"});
+  }
+
   // Takes the input at this place, if it is given.
   void take(size_t place) {
     const Value* value = nullptr;
@@ -103,6 +116,7 @@ class NodeRun {
   static void* allocate(void* user, int32_t output, int32_t member, const int64_t* sizes,
                         int32_t rank, int32_t dtype) {
     auto& self = *static_cast<NodeRun*>(user);
+    ++self.n_made_;
     try {
       return self.memory(output + member, sizes, static_cast<size_t>(rank), dtype);
     } catch (const std::exception& error) {
@@ -182,7 +196,7 @@ class NodeRun {
   const NodeKernel& kernel_;
   KernelContext* context_;
   size_t n_inputs_ = 0, n_tensors_ = 0;
-  size_t n_counts_ = 0;
+  size_t n_counts_ = 0, n_made_ = 0;
   std::array<pto_tensor_ref, PTO_MAX_TENSORS> tensors_;
   std::array<int32_t, PTO_MAX_TENSORS> counts_;
   std::vector<std::unique_ptr<std::byte[]>> unwanted_;

@@ -165,7 +165,8 @@ def build_call(graph: OnnxGraph, answer: int) -> None:
         raise RuntimeError(f"the node {node.name} ({node.type}) has changed since it was taken")
     inputs = [[graph.inputs.index(v.name) for v in members] for members in call.tensors]
     attributes = [library.attribute_value(kind, value) for kind, value in call.attributes]
-    outputs = [graph.outputs.index(value.name) for value in node.outputs]
+    places = {name: place for place, name in enumerate(graph.outputs)}
+    outputs = [places.get(value.name, -1) for value in node.outputs]  # -1: nobody reads it
     library.use(answer, call.record.index, inputs, attributes, outputs)
     for argument, record in call.prepared.items():
         defaults = [library.attribute_value(a.kind, a.default) for a in record.attributes]
