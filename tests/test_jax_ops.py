@@ -75,6 +75,21 @@ def test_attributes_of_every_kind_arrive():
     same(pto.jax.gelu(x, approximate="tanh"), ops.gelu(x, approximate="tanh"))
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int32, np.uint64])
+def test_a_number_of_numpy_is_one_of_python(kind):
+    x = random(3, 4)
+    same(pto.jax.softmax(x, kind(1)), pto.ops.softmax(x, 1))
+    same(pto.jax.transpose(x, [kind(1), kind(0)]), x.T)
+    same(pto.jax.kinds_repeat_row(x[0], kind(2)), np.stack([x[0]] * 2))
+
+
+def test_an_error_names_the_line_of_the_user_and_none_of_jax():
+    x = random(3, 4)
+    for call in (lambda x: pto.jax.softmax(x, 7), jax.jit(lambda x: pto.jax.softmax(x, 7))):
+        with pytest.raises(RuntimeError, match=r"test_jax_ops.py:\d+: softmax: there is no axis 7"):
+            call(x)
+
+
 def test_a_float_needs_no_new_program():
     x = jnp.asarray(random(3, 4))
     pto.jax.kinds_scaled(x, alpha=1.0)

@@ -11,6 +11,8 @@ from pto.errors import Error, InvalidValue, working_folder
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(_HERE)) + os.sep
 _spellings: tuple[str, ...] = ()  # folders whose lines stand for those that call them
+_COPY = f"{os.sep}__autograph_generated_file"  # of TensorFlow, of a user's function
+_FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "onnxruntime", "mindspore")
 
 
 def also_ours(folder: str) -> None:
@@ -28,7 +30,7 @@ def traced_line() -> tuple[str, int]:
 
 
 def user_line() -> str:
-    """The innermost line that is neither ours nor PyTorch's, "file.py:12": where the mistake is.
+    """The innermost line that is no framework's and not ours, "file.py:12": where the mistake is.
 
     "" where there is none: a framework called from a thread of its own.
     """
@@ -39,10 +41,10 @@ def user_line() -> str:
 
 
 def is_users(file: str) -> bool:
-    """Says whether a file is neither ours nor PyTorch's."""
-    torch = getattr(sys.modules.get("torch"), "__file__", None)
-    theirs = torch and file.startswith(os.path.dirname(torch) + os.sep)
-    return not (file.startswith((_OURS, *_spellings)) or theirs)
+    """Says whether a file is neither ours, as "<pto.NAME>" is, nor a framework's."""
+    loaded = [getattr(sys.modules.get(name), "__file__", None) for name in _FRAMEWORKS]
+    theirs = [os.path.dirname(one) + os.sep for one in loaded if one]
+    return not file.startswith((_OURS, "<pto.", *_spellings, *theirs)) and _COPY not in file
 
 
 def shown(file: str) -> str:

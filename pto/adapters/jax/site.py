@@ -78,6 +78,11 @@ def _number(record: Record, name: str, value: Any) -> jax.Array:
     return value.astype(jnp.float64 if jax.config.jax_enable_x64 else jnp.float32)
 
 
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which a call site holds whatever its type was."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclass(frozen=True)
 class Site:
     """A call of an operator, without its operands."""
@@ -100,7 +105,7 @@ class Site:
                 numbers.append(_number(record, argument.name, value))
                 attributes.append(OPERAND)
             else:
-                attributes.append(value)
+                attributes.append(_plain(value))
         return Site(record, tuple(counts), tuple(attributes)), tensors + numbers
 
     @property
