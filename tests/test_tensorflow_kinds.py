@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that a schema may say, in TensorFlow: lists, optional values, sizes, mutation, types."""
 
+import re
 import warnings
 
 import kinds_of_operators  # noqa: F401
@@ -124,6 +125,24 @@ def test_the_gradient_of_a_list_is_a_list():
             np.testing.assert_allclose(a, b, atol=1e-7)
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 1), (1, 1, 5), ()], ids=str)
+def test_the_gradient_of_a_broadcast_argument_has_its_shape(shape):
+    a, b = tf.constant(x(4, 3, 5)), tf.constant(x(*shape))
+
+    def gradients(add, signature=None):
+        return tf.function(lambda a, b: tf.gradients(tf.sin(add(a, b)), [a, b]), autograph=False,
+                           input_signature=signature)(a, b)  # fmt: skip
+
+    for signature in (None, [tf.TensorSpec(None)] * 2):
+        for got, want in zip(gradients(pto_tf.add, signature), gradients(tf.add), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    with tf.GradientTape() as tape:
+        tape.watch(b)
+        result = pto_tf.add(a, b)
+    assert tape.gradient(result, b).shape == shape
+
+
 def test_the_gradient_of_one_result_alone_takes_zeros_for_the_others():
     a, b = tf.constant(x(3)), tf.constant(x(3, seed=1))
 
@@ -148,6 +167,35 @@ def test_sizes_of_the_call_need_no_tensor():
     signature = [tf.TensorSpec([None])]
     traced = tf.function(lambda row: pto_tf.tf_repeat_row(row, 3), input_signature=signature)
     assert traced.get_concrete_function().output_shapes.as_list() == [3, None]
+
+
+def test_an_error_names_the_line_of_the_user_and_none_of_tensorflow():
+    def call(a):
+        return pto_tf.softmax(a, 7)
+
+    for one in (call, tf.function(call), tf.function(call, autograph=False)):
+        with pytest.raises((tf.errors.InvalidArgumentError, ValueError)) as raised:
+            one(x(3))
+        [place] = re.findall(r"(\S+):\d+: softmax: there is no axis 7", str(raised.value))
+        assert place.endswith("test_tensorflow_kinds.py")
+
+
+@pytest.mark.parametrize("value", ["2", b"2", 10**400], ids=["text", "bytes", "beyond 64 bits"])
+def test_what_is_no_real_number_is_refused(value):
+    def call(a):
+        return pto_tf.mul_scalar(a, value)
+
+    for one in (call, tf.function(call)):
+        with pytest.raises(TypeError, match="mul_scalar: factor is .*\n.* a real number"):
+            one(x(3))
+
+
+@pytest.mark.parametrize("value", [None, 3.0, np.ones((2, 3))], ids=["none", "number", "array"])
+def test_a_list_of_tensors_is_no_other_value(value):
+    for one in (value, x(2, 3)):
+        wrong = "concat: tensors is of type .*\n.* a list"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=wrong):
+            pto_tf.concat(one)
 
 
 def test_a_negative_size_is_refused():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attributes and element types as TensorFlow's nodes carry them; attributes.hpp reads them.
 
-Encoders raise TypeError or ValueError. Thread safety: pure functions.
+Encoders raise TypeError, ValueError or OverflowError. Thread safety: pure functions.
 """
 
 import operator
@@ -15,12 +15,14 @@ from pto.adapters.record import Argument
 DTYPES = {row.name: tf.as_dtype(row.numpy) for row in _core.dtypes()}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _EMPTY = {"float": "0", "bool": False, "str": "", "int[]": []}  # of an attribute that is None
-_WANTED = {"float": "a real number", "bool": "True or False", "str": "a string"}
+_WANTED = {"float": "a real number of 64 bits", "bool": "True or False", "str": "a string"}
 
 
 def real(value: Any) -> str:
     """A real number as text, which keeps 64 bits; TensorFlow's float attributes have 32."""
-    return repr(float(value))
+    if hasattr(value, "__float__"):  # float() takes texts too
+        return repr(float(value))
+    raise TypeError
 
 
 def truth(value: Any) -> bool:
@@ -63,7 +65,7 @@ _ENCODE: dict[str, Callable[[Any], Any]] = {
 
 
 def encoder(argument: Argument) -> Callable[[Any], Any]:
-    """The function that encodes a value other than None; raises TypeError or ValueError."""
+    """The function that encodes a value other than None; raises as the others here."""
     return integers(argument.list_size) if argument.kind == "int[]" else _ENCODE[argument.kind]
 
 
@@ -79,7 +81,7 @@ def encode(name: str, argument: Argument, value: Any) -> Any:
         return _EMPTY.get(argument.kind, 0)
     try:
         return encoder(argument)(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(  # plain: AutoGraph keeps only built-in types
             f"{name}: {argument.name} is {value!r:.60}\n"
             f"  why: the graph stores {_wanted(argument)} as this argument\n"

@@ -79,7 +79,7 @@ class TensorFlowNode:
         groups = []
         for argument, value in zip(self.tensors, values, strict=True):
             if argument.kind == "Tensor[]":
-                groups.append(list(value))
+                groups.append(self._members(argument.name, value))
             else:
                 groups.append([] if value is None and argument.optional else [value])
         pairs = [(a, x) for a, g in zip(self.tensors, groups, strict=True) for x in g]
@@ -100,6 +100,15 @@ class TensorFlowNode:
         tensor = tf.convert_to_tensor(value, None if is_tensor else known.get(argument.type))
         self._check_dtype(argument, tensor.dtype, known.setdefault(argument.type, tensor.dtype))
         return tensor
+
+    def _members(self, name: str, value: Any) -> Tensors:
+        if isinstance(value, list | tuple):
+            return list(value)
+        raise refuse(
+            f"{self.record.name}: {name} is of type {type(value).__name__}",
+            f"it is a list of tensors: {self.record.schema}",
+            f"pass a list, [{name}] for one tensor, tf.unstack({name}) for its rows",
+        )
 
     def _check_kind(self, name: str, value: Any) -> None:
         if isinstance(value, tf.RaggedTensor | tf.SparseTensor):
