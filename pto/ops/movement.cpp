@@ -156,7 +156,8 @@ struct Slices {
     for (int64_t i = 0; i < axes.size; ++i) {
       const int64_t axis = counted_from_front(axes[i], whole.rank);
       const int64_t size = whole.sizes[axis], start = in.integers("starts"_arg)[i];
-      steps[axis] = in.integers("steps"_arg)[i];
+      const int64_t most = std::max<int64_t>(size, 1);  // a longer step takes no other elements
+      steps[axis] = std::clamp<int64_t>(in.integers("steps"_arg)[i], -most, most);
       const int64_t wanted = start < 0 ? start + size : start;
       starts[axis] = std::clamp<int64_t>(wanted, 0, steps[axis] < 0 ? size - 1 : size);
     }

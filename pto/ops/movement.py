@@ -118,7 +118,8 @@ def sliced(size: Size, start: int, end: int, step: int) -> Size:
     begin = size_min(size_max(size + start if start < 0 else start, 0), last)
     until = size_min(size_max(size + end if end < 0 else end, least), last)
     length = until - begin if step > 0 else begin - until
-    return size_max((length + (abs(step) - 1)) // abs(step), 0)
+    apart = min(abs(step), 2**63 - 1)  # no axis is longer
+    return size_max((length - 1) // apart + 1, 0)
 
 
 def slice_shape(x: Spec, starts: list, ends: list, axes: list, steps: list) -> tuple[Size, ...]:
