@@ -10,7 +10,7 @@ import sys
 import warnings
 
 from pto import _core, build_config
-from pto.errors import Error, InvalidValue
+from pto.errors import Error, Failure, InvalidValue
 
 ADAPTERS = {  # the version of each framework that is served, as in pyproject.toml
     "torch": "torch==2.13.0",
@@ -57,6 +57,12 @@ def adapters(arguments: argparse.Namespace) -> None:
         if arguments.name in PREBUILT:
             print(f"{arguments.name}: nothing to build, the adapter is part of the package")
             return
+        if importlib.util.find_spec(arguments.name) is None:
+            raise Failure(
+                f"adapters build {arguments.name}: the framework is not installed",
+                "an adapter is built for the version that is installed",
+                f"run: pip install {ADAPTERS[arguments.name]}",
+            )
         part = importlib.import_module(f"pto.adapters.{arguments.name}.build")
         if arguments.xla and not hasattr(part, "build_xla"):
             raise InvalidValue(
@@ -68,12 +74,20 @@ def adapters(arguments: argparse.Namespace) -> None:
         if arguments.xla:
             print(part.build_xla())
         return
-    for name, packages in ADAPTERS.items():
-        found = importlib.util.find_spec(name) is not None
-        text = f"not installed; to use it: pip install {packages}"
-        if found:
-            text = importlib.import_module(f"pto.adapters.{name}").describe()
-        print(f"{name}: {text}")
+    for name in ADAPTERS:
+        print(f"{name}: {described(name)}")
+
+
+def described(name: str) -> str:
+    """One line: what can be used of an adapter, or why nothing can."""
+    if importlib.util.find_spec(name) is None:
+        return f"not installed; to use it: pip install {ADAPTERS[name]}"
+    try:
+        return importlib.import_module(f"pto.adapters.{name}").describe()
+    except Error as error:
+        return f"not usable: {error.what}; to mend it: {error.fix}"
+    except ImportError as error:
+        return f"not usable: {error}; it is tested with: pip install {ADAPTERS[name]}"
 
 
 def package(arguments: argparse.Namespace) -> None:

@@ -53,6 +53,25 @@ def test_a_framework_that_is_missing_is_listed_with_the_command_that_installs_it
     assert line_of("torch", done) == "not installed; to use it: pip install torch==2.13.0"
 
 
+@pytest.mark.parametrize(("raised", "told"), [
+    ("ImportError('jaxlib is too old')", "jaxlib is too old; it is tested with: pip install jax=="),
+    ("__import__('pto.errors').errors.Failure('damaged', 'why', 'build it')",
+     "damaged; to mend it: build it"),
+], ids=["framework", "adapter"])  # fmt: skip
+def test_an_adapter_that_does_not_load_is_listed_with_the_reason(tmp_path, raised, told):
+    (tmp_path / "jax.py").write_text(f"raise {raised}")
+    done = run("-m", "pto", "adapters", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    assert line_of("jax", done).startswith(f"not usable: {told}")
+    assert len(done.stdout.splitlines()) == len(ADAPTERS)
+
+
+def test_an_adapter_of_a_framework_that_is_missing_is_not_built():
+    done = run("-c", WITHOUT_TORCH.replace("'adapters'", "'adapters', 'build', 'torch'") + MAIN)
+    assert done.returncode == 1
+    assert "build torch: the framework is not installed" in done.stderr
+    assert "pip install torch==2.13.0" in done.stderr
+
+
 def test_the_versions_that_are_named_are_those_of_the_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {
