@@ -87,6 +87,9 @@ def test_numbers_are_rounded_as_aten_rounds_them(dtype):
             assert torch.equal(place, want.to(dtype)), (name, s)
         for found, want in (
             (pto.aten.fill_(x.clone(), s, slot=0), x.clone().fill_(s)),
+            (pto.aten.mul(x, s, slot=0), x * s),
+            (pto.aten.div(x, s, slot=0), x / s),
+            (pto.aten.mul(x, x[0], slot=0), x * x[0]),
             (pto.aten.threshold(x, s, 7.0, slot=0), torch.nn.functional.threshold(x, s, 7.0)),
             (pto.aten.threshold_backward(x.flip(0).contiguous(), x, s, slot=0),
              torch.ops.aten.threshold_backward(x.flip(0).contiguous(), x, s)),

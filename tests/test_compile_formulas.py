@@ -63,6 +63,10 @@ CASES = {
         tensor([2**63 - 1, -(2**63), 2**62, -(2**53) - 1])),
     "no integers": (lambda x: (x % 5 + 1, x // 5 + 1, x**2 + 1), WHOLE[:0]),
     "integers with gaps": (lambda x: (x[:, ::2].t() % 5 + 1, x[:, ::2].t() ** 2 + x[:, 0]), WHOLE),
+    "numbers that the tensor's type does not hold": (
+        lambda x, large, small: (x * 1e5, x / 1e5, x * 1e-9, x * large, x / large, x * small,
+                                 x.bfloat16() * 0.3, x.bfloat16() / small, x * x.shape[0]),
+        tensor([1e-3, -7.0, 60000.0]).half(), tensor(1e5), tensor(0.3, dtype=torch.float64)),
     "sums of a number": (
         lambda s: (s.sum() + 1, s.sum(0) + 1, s.mean() + 1, s.amax() + 1, s.amin(-1) + 1,
                    (s > 0).sum() + 1),

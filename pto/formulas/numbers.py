@@ -9,7 +9,15 @@ from pto import language as tile
 from pto.formulas import series
 from pto.language.elementwise import binary
 from pto.language.tensor import Tensor
-from pto.language.types import constant
+from pto.language.types import cast, constant, wide
+
+
+def by_number(function: Callable[[Any, Any], Tensor], x: Tensor, y: Any) -> Tensor:
+    """function(x, y), as in ATen in f32 where y is a number that f16 or bf16 may not hold."""
+    # The types hold the most frequent numbers, which need no rounding of their own.
+    is_held = type(y) in (int, float) and abs(y) in (0.125, 0.25, 0.5, 1, 2)
+    is_plain = wide(x) is x or is_held or (isinstance(y, Tensor) and y.dtype is x.dtype)
+    return function(x, y) if is_plain else cast(function(wide(x), y), x.dtype)
 
 
 def is_negative(x: Tensor) -> Tensor:

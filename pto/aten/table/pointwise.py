@@ -66,12 +66,12 @@ def add_relu(self, other, alpha=1):
 
 @row("mul.Tensor", "mul.Scalar", types=NUMBERS, widens=False)
 def mul(self, other):
-    return self * other
+    return numbers.by_number(lambda x, y: x * y, self, other)
 
 
 @row("div.Tensor", "div.Scalar", widens=False)
 def div(self, other):
-    return self / other
+    return numbers.by_number(lambda x, y: x / y, self, other)
 
 
 # Rounded quotients: in f16 and bf16 ATen rounds the quotient before it, too.

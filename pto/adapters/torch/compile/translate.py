@@ -39,6 +39,8 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 LAZY = (Kind.VIEW, Kind.MAKE)
 _SLICES = ("slice.Tensor", "slice_scatter")
+# Here ATen takes the value of a tensor without axes as a number: it may exceed a narrow type.
+_BY_NUMBERS = ("mul.Tensor", "div.Tensor")
 
 
 def overload_of(node: fx.Node) -> str | None:
@@ -322,7 +324,10 @@ class Building:
         kind = tile.dtype(name)
 
         def typed(of: str, value: Any) -> Any:
-            return cast(value, kind) if isinstance(value, Tensor) and of not in apart else value
+            if not isinstance(value, Tensor) or of in apart:
+                return value
+            is_number = of == "other" and value.ndim == 0 and overload_of(node) in _BY_NUMBERS
+            return cast(value, tile.f32 if is_number and kind in (tile.f16, tile.bf16) else kind)
 
         typed_args = [typed(n, a) for n, a in zip(names, args, strict=False)]
         return typed_args, {n: typed(n, v) for n, v in kwargs.items()}
