@@ -279,6 +279,33 @@ def test_an_input_that_the_model_writes_is_written(tmp_path):
         assert torch.equal(x, torch.full((3,), 2.0))
 
 
+class Arranged(nn.Module):
+    """Weights in other orders than that of their axes: turned, repeated, by channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.pictures = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+        self.linear = nn.Linear(8, 8)
+        self.linear.weight = nn.Parameter(torch.randn(8, 8).t())
+        self.register_buffer("repeated", torch.randn(8).expand(5, 8))
+        self.register_buffer("turned", torch.randn(8, 5).t())
+
+    def forward(self, x):
+        self.turned[1] = x[0, 0, 0, 0]
+        y = self.linear(torch.relu(self.pictures(x)).mean((2, 3)))
+        return y[:, None] * self.repeated + self.turned
+
+
+def test_weights_lie_as_in_the_model(tmp_path):
+    model, x = Arranged().eval().requires_grad_(False), torch.randn(2, 3, 7, 7)
+    pto.torch.package(export(model, (x,)), tmp_path / "m.pto")
+    loaded = pto.load(tmp_path / "m.pto")
+    for given in (x, x + 1):
+        assert_same(loaded(given), model(given), rtol=1e-5, atol=1e-5)
+    assert torch.equal(loaded.weights["turned"], model.turned)
+    assert loaded.weights["linear.weight"].stride() == model.linear.weight.stride() == (1, 8)
+
+
 def test_the_options_of_the_backend_count(tmp_path):
     exported = export(nn.Linear(64, 64).requires_grad_(False), (torch.randn(8, 64),))
     x, path = torch.randn(8, 64), tmp_path / "m.pto"

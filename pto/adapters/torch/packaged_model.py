@@ -131,15 +131,15 @@ class PackagedModel:
         for about, value in zip(self._asked, given, strict=True):
             self._check(about, value, sizes)
         self._check_derived(given, sizes)
-        left = iter(given)
+        left = (one.contiguous() if isinstance(one, torch.Tensor) else one for one in given)
         values = [self._weights[one["weight"]] if "weight" in one else next(left)
                   for one in self.inputs]  # fmt: skip
-        known = dict(zip([one["name"] for one in self.inputs], values, strict=True))
+        known = self.weights | {a["name"]: v for a, v in zip(self._asked, given, strict=True)}
         # Weights are the model's own: nobody else writes them.
         before = _core.exchange_thread_weight_check("trusted")
         try:
             with torch.no_grad():
-                results = self._run([*map(_dense, values)])
+                results = self._run(values)
                 for name, result in zip(self._writes, results, strict=True):
                     if name is not None:
                         known[name].copy_(result)
@@ -288,10 +288,6 @@ def free_sizes(asked: list[dict[str, Any]]) -> tuple[list[str], Callable[[list[i
     return symbols, function_of(text, {})
 
 
-def _dense(value: Any) -> Any:
-    return value.contiguous() if isinstance(value, torch.Tensor) else value
-
-
 def _constant(
     described: list[Any], steps: list[PackagedStep], operators: list[PackagedFunction],
     package: Package,
@@ -328,7 +324,7 @@ def _constant(
 
 
 def _read_weights(described: list[dict[str, Any]], payload: memoryview) -> Iterator[torch.Tensor]:
-    """The weights, each in memory of its own."""
+    """The weights, each in memory of its own; one whose elements repeat is dense."""
     at = 0
     for one in described:
         dense = torch.empty(one["shape"], dtype=getattr(torch, one["dtype"]))
@@ -339,7 +335,7 @@ def _read_weights(described: list[dict[str, Any]], payload: memoryview) -> Itera
             read = np.frombuffer(payload[at : at + size], np.uint8)
             dense.flatten().view(torch.uint8).numpy()[:] = read
         made = dense
-        if list(dense.stride()) != one["strides"]:
+        if list(dense.stride()) != one["strides"] and 0 not in one["strides"]:
             made = torch.empty_strided(one["shape"], one["strides"], dtype=dense.dtype)
             made.copy_(dense)
         at += size + -size % ALIGNMENT
