@@ -201,3 +201,15 @@ def test_an_interpretation_takes_numbers_of_the_type_alone(dtype, values):
         pto.interpret(graph, np.array(values))
     assert pto.interpret(graph, np.array([1, 0])).tolist() == [1, 0]
     assert pto.interpret(graph, []).tolist() == []
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_numbers_of_another_type_round_to_that_of_their_input(dtype):
+    graph = _core.Graph.parse(
+        f"graph g(%x: {dtype}[s0], %n: scalar {dtype}) -> (f64[s0]) {{\n"
+        f"  %0 = broadcast(%n) : {dtype}[s0]\n  %1 = cast(%0) : f64[s0]\n"
+        "  %2 = cast(%x) : f64[s0]\n  %3 = sub(%1, %2) : f64[s0]\n  return %3\n}"
+    )
+    narrow = np.array([0.3]).astype(numpy_type(dtype))
+    for x in (np.array([0.3]), narrow):
+        assert pto.interpret(graph, x, 0.3) == 0

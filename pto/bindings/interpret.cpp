@@ -31,6 +31,7 @@ Array array_from(nb::handle packed) {
           "elements travel as 8 bytes, doubles or int64", "use pto.interpret"});
   void* target = is_float(dtype) ? static_cast<void*>(array.reals.data()) : array.integers.data();
   if (size != 0) std::memcpy(target, data.c_str(), size * 8);
+  array.normalize();
   return array;
 }
 
