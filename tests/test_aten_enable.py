@@ -111,6 +111,12 @@ def test_a_slot_is_a_number():
             pto.aten.enable(slot=slot)
 
 
+@pytest.mark.parametrize("slot", [-1, 1, 8])
+def test_a_slot_without_implementations_is_refused(slot):
+    with pytest.raises(ValueError, match=f"nothing in slot {slot} can be(.|\n)*slot=0"):
+        pto.aten.enable(slot=slot)
+
+
 def test_names_are_texts():
     for names in ([["exp"]], [3], 3, ["exp", None]):
         for argument in ("only", "exclude"):

@@ -308,3 +308,28 @@ def test_a_write_names_the_position_that_is_not_there(name):
     index = np.array([-5]) if name == "index_add" else np.array([[-5, 0, 0, 0]])
     call = getattr(pto.aten, name)
     refused(lambda: call(x, 0, index, x[:1], slot=0), IndexError, "position -5 along axis 0")
+
+
+FIRST_USE = """
+import threading
+import torch
+import pto.aten
+from pto.aten import rows
+results, install = [], rows.install
+other = threading.Thread(target=lambda: results.append(pto.aten.exp(torch.zeros(3), slot=0)))
+
+def meets_another_thread(*args):
+    other.start()
+    other.join(0.2)
+    install(*args)
+
+rows.install = meets_another_thread
+pto.aten.exp(torch.zeros(3))
+other.join()
+print(results)
+"""
+
+
+def test_a_thread_that_meets_the_first_use_waits_for_our_rows():
+    made = children.run("-c", FIRST_USE)
+    assert made.stdout == "[tensor([1., 1., 1.])]\n", made.stderr

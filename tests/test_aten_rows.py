@@ -229,8 +229,9 @@ def test_what_a_row_does_not_take_falls_through_with_the_reason():
         pto.aten.add_(x[:, :3], x[:, 1:], slot=0)
     with pytest.raises(ValueError, match="differ in broadcast|another size than the result"):
         pto.aten.add_(torch.rand(3, 1), x, slot=0)
-    with pytest.raises(ValueError, match="self has no axes"):
-        pto.aten.cumsum(torch.tensor(2.0), 0, slot=0)
+    for name, axes in (("cumsum", 0), ("flip", [0])):
+        with pytest.raises(ValueError, match="self has no axes"):
+            getattr(pto.aten, name)(torch.tensor(2.0), axes, slot=0)
     with pytest.raises(ValueError, match="self has more axes than 8"):
         pto.aten.exp(torch.rand([1] * 9), slot=0)
     with pytest.raises(ValueError, match="no formula for dtype"):

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from pto.aten import new_numbers
 from pto.aten.binding import Bound
@@ -80,8 +80,8 @@ def enable(
 
     A `with` turns them on for the process until it is entered.
     `only` and `exclude` name operators ("exp") or overloads ("exp.out"). Raises InvalidValue, with
-    the reason, for a name that has nothing to enable, InvalidType for a slot that is no number or
-    a name that is no text; Failure where the fronts are not built.
+    the reason, for a name or a slot that has nothing to enable, InvalidType for a slot that is no
+    number or a name that is no text; Failure where the fronts are not built.
     """
     check_slot(slot, "pto.aten.enable")
     fronts = _loaded()
@@ -115,6 +115,9 @@ def _choose(
 ) -> tuple[str, ...]:
     """The full names that enable() turns on; their fronts are installed."""
     ready = [full for full in fronts.names if _serves(full, slot)]
+    if slot is not None and not ready:
+        _refuse(f"nothing in slot {slot} can be enabled",
+                "no operator has an implementation of ours there", "take slot=0")  # fmt: skip
     if only is not None:
         for name in only:
             _check(name, ready, slot)
@@ -176,11 +179,14 @@ def _check(name: str, known: Sequence[str], slot: int | None) -> None:
     families = sorted({full.partition(".")[0] for full in known})
     there = [one for full in _loaded().names if _means(name, full) for one in ours(full)]
     waits = "no cell of the table of what wins says that ours is faster" if there else ""
-    raise InvalidValue(
-        f"pto.aten.enable: nothing of {name} can be enabled",
-        waits or f"no row of ours serves it; {nearest(name, families)}",
-        "leave the name out" if slot is not None else "leave it out, or enable a slot: slot=0",
-    )
+    _refuse(f"nothing of {name} can be enabled",
+            waits or f"no row of ours serves it; {nearest(name, families)}",
+            "leave the name out" if slot is not None else "leave it out, or enable a slot: slot=0"
+    )  # fmt: skip
+
+
+def _refuse(what: str, why: str, fix: str) -> NoReturn:
+    raise InvalidValue(f"pto.aten.enable: {what}", why, fix)
 
 
 def _install(full_name: str, is_named: bool) -> bool:
@@ -191,11 +197,8 @@ def _install(full_name: str, is_named: bool) -> bool:
         else:
             _failed[full_name] = reason
     if full_name in _failed and is_named:
-        raise InvalidValue(
-            f"pto.aten.enable: {full_name} cannot be enabled",
-            _failed[full_name],
-            "name another overload, or call pto.aten with slot=0",
-        )
+        _refuse(f"{full_name} cannot be enabled", _failed[full_name],
+                "name another overload, or call pto.aten with slot=0")  # fmt: skip
     return full_name in _installed
 
 

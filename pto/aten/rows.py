@@ -25,7 +25,7 @@ from pto.aten import new_numbers
 from pto.aten.binding import Bound
 from pto.aten.implementations import Implementation, implement
 from pto.aten.orders import Order, is_pointwise
-from pto.aten.records import Record, arrays_in, library
+from pto.aten.records import Library, Record, arrays_in, library
 from pto.aten.row_plans import outputs_of, plan
 from pto.aten.wins import may_win, why_not
 from pto.kept import kept
@@ -160,11 +160,12 @@ class Row:
     def _kind(self, inputs: Values) -> tuple[str, str | None]:
         """The element type that the tensors of a call have, and why the row does not take it."""
         types = set()
+        names_axes = inputs.get("dim") is not None or bool(inputs.get("dims"))
         for name, value in arrays_in(inputs):
             found = library().dense_type(value)
             if found == "":
                 return "", f"{name} is no dense array of the CPU without gradient"
-            if not library().shape(value) and inputs.get("dim") is not None:
+            if not library().shape(value) and names_axes:
                 return "", f"{name} has no axes"
             if len(library().shape(value)) > _core.MAX_RANK:
                 return "", f"{name} has more axes than {_core.MAX_RANK}"
@@ -287,10 +288,10 @@ def row(*overloads: str, **options: Any) -> Callable[[Callable[..., Any]], Calla
     return add
 
 
-def forms(one: Row) -> list[str]:
-    """The full names of the forms of a row: its overload, that in place, that with `out`."""
-    name = one.overload.partition(".")[0]
-    records = {r.full_name: r for n in (name, name + "_") for r in library().records(n)}
+def forms(one: Row, of: Library | None = None) -> list[str]:
+    """The full names of a row's forms in a library: its overload, in place, with `out`."""
+    name, of = one.overload.partition(".")[0], of or library()
+    records = {r.full_name: r for n in (name, name + "_") for r in of.records(n)}
     functional = records[one.overload]
     wanted = [(a.name, a.type) for a in functional.arguments]
     found = [one.overload]
@@ -310,10 +311,10 @@ def row_of(full_name: str) -> Row | None:
     return _row_of.get(full_name)
 
 
-def install(rows: Mapping[str, Row]) -> None:
-    """Puts rows into their slot, for all their forms."""
+def install(rows: Mapping[str, Row], of: Library) -> None:
+    """Puts rows into their slot, for all their forms in a library."""
     for one in rows.values():
-        for full in forms(one):
+        for full in forms(one, of):
             _row_of[full] = one
             measured = one.base or one.overload
             waits, wins = why_not(measured, one.others), may_win(measured, one.others)

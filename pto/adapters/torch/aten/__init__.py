@@ -13,7 +13,7 @@ from pto.aten.records import register
 from pto.aten.rows import install
 from pto.aten.table import ROWS
 
-register(Dispatcher())
-install(ROWS)
+install(ROWS, found := Dispatcher())
+register(found)  # last: until then other threads wait for this import, so that all see rows
 # PyTorch's other threads do not survive a fork, and its kernels would wait for them for ever.
 os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
