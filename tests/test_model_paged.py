@@ -61,11 +61,13 @@ def test_keys_and_values_are_read_in_their_pages(dtype, tmp_path, monkeypatch, d
     assert texts["C++"].count("pto_find_pages(") == 2
 
 
-def test_long_sequences_none_and_no_keys():
+def test_long_sequences_none_no_keys_and_no_queries():
     torch.manual_seed(0)
     assert_agrees(formulas.paged_arguments([3000, 1027], 2, 8, 2, 64, 16))
     assert not assert_agrees(formulas.paged_arguments([0, 0], 1, 4, 2, 64, 16)).any()
     assert assert_agrees(formulas.paged_arguments([], 1, 4, 2, 64, 16)).shape == (0, 1, 4, 64)
+    q, *others = formulas.paged_arguments([40, 3], 1, 4, 2, 64, 16)
+    assert models.paged_attention(q[:, :0], *others).shape == (2, 0, 4, 64)
 
 
 def test_bytes_are_exact_with_queries_of_f32():

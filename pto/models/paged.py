@@ -66,7 +66,7 @@ def paged(q, keys, values, table, lengths, scale, scales):
     made = zeros([b, s, of_keys, group, d], q.dtype)
     for i in loop(b):
         n = lengths[i]
-        first = max(n - (s - 1), 0)  # the keys that all queries see
+        first = max(n - max(s - 1, 0), 0)  # the keys that all queries see
         pages = (first + page - 1) // page
         rows = q[i].reshape(s, of_keys, group, d).transpose(0, 1).reshape(of_keys, s * group, d)
         most, total, out = no_keys(rows)
