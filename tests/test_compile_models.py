@@ -128,3 +128,8 @@ def test_verify_grants_a_deep_product_its_chain_and_no_more(monkeypatch):
         torch._dynamo.reset()
         report = pto.torch.verify(product, *pair)
         assert not report.is_right and "mm" in report.first.operations
+
+
+def test_verify_names_no_line_where_a_module_of_pytorch_has_it():
+    (step,) = pto.torch.verify(torch.nn.Linear(4, 3), torch.randn(2, 4)).steps
+    assert str(step).startswith("agrees: addmm: error ")

@@ -35,7 +35,7 @@ _FEWEST_ROUNDINGS = 32  # AMX: depth / 4 + 24, which is less at larger depths
 class StepReport:
     """One result of a step: largest errors against float64, relative to the largest element."""
 
-    line: str
+    line: str  # of the model; "" where a module of PyTorch has it
     operations: tuple[str, ...]
     error: float
     eager_error: float
@@ -45,9 +45,8 @@ class StepReport:
     def __str__(self) -> str:
         what = " ".join(dict.fromkeys(self.operations))
         sign = "agrees" if self.is_right else "DEVIATES"
-        return (
-            f"{sign}: {what} at {self.line}: error {self.error:.1e}, eager {self.eager_error:.1e}"
-        )
+        where = f" at {self.line}" if self.line else ""
+        return f"{sign}: {what}{where}: error {self.error:.1e}, eager {self.eager_error:.1e}"
 
 
 @dataclass(frozen=True)
