@@ -2,6 +2,8 @@
 """Operators of @op under torch.compile(backend="pto"): part of the program that stands around them,
 with the values and gradients that they have in eager mode."""
 
+import gc
+import pickle
 import re
 
 import pytest
@@ -226,3 +228,35 @@ def test_who_compiled_an_operator_keeps_it_when_it_is_defined_anew():
     assert torch.equal(function(ones), ones * 6)
     assert torch.equal(compiled(ones), ones * 3)
     assert torch.equal(fresh(function)(ones), ones * 6)
+
+
+class Bytes(torch.nn.Module):
+    """Products by weights of bytes, one of which the model writes."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("kept", "written"):
+            numbers, scale = ops.quantize_rows(torch.randn(96, 64))
+            self.register_buffer(name, numbers)
+            self.register_buffer(f"{name}_scale", scale)
+
+    def forward(self, x):
+        self.written[0] += 1
+        y = ops.linear_int8(x, self.kept, self.kept_scale)
+        return y + ops.linear_int8(x, weight=self.written, scale=self.written_scale)
+
+
+def test_a_packaged_model_gives_its_operators_constant_weights_packed(tmp_path):
+    model, x = Bytes(), torch.randn(5, 64)
+    pto.torch.package(torch.export.export(model, (x,)), tmp_path / "m.pto")
+    calls = (x, x + 1, x)
+    wanted = [model(one) for one in calls]
+    loaded, before = pto.load(tmp_path / "m.pto"), pto.memory()["packed_weights"]
+    for one, right in zip(calls, wanted, strict=True):
+        assert torch.equal(loaded(one), right)
+    assert 96 * 64 <= pto.memory()["packed_weights"] - before < 2 * 96 * 64  # of one
+    again = pickle.loads(pickle.dumps(loaded))
+    assert torch.equal(again(x), model(x))
+    del loaded, again
+    gc.collect()
+    assert pto.memory()["packed_weights"] <= before

@@ -142,14 +142,20 @@ def test_compiled_products_of_bytes_have_the_bits_of_eager_mode(bert):
             assert torch.equal(found, bert(**tokens).last_hidden_state)
 
 
-def test_a_packaged_model_serves_every_batch_and_length(bert):
+@pytest.mark.parametrize("is_of_bytes", [False, True], ids=["f32", "int8"])
+def test_a_packaged_model_serves_every_batch_and_length(bert, is_of_bytes):
+    from examples.demo.fused import PtoSteps
+    from examples.demo.int8 import INT8
     from examples.demo.packaged import packaged
 
+    replaced = INT8 if is_of_bytes else {}
     tokens = {name: batch_of(3, 7)[name] for name in ("input_ids", "attention_mask")}
-    run = packaged(bert, tokens)
+    run = packaged(bert, tokens, replaced)
     for batch, length in ((1, 16), (3, 7), (2, 32)):
         tokens = {name: batch_of(batch, length)[name] for name in tokens}
-        found, right = run(**tokens).last_hidden_state, bert(**tokens).last_hidden_state
+        with PtoSteps(bert, replaced):
+            right = bert(**tokens).last_hidden_state
+        found = run(**tokens).last_hidden_state
         torch.testing.assert_close(found, right, atol=1e-5, rtol=1e-5)
 
 

@@ -70,7 +70,7 @@ def modes_of(
         measure.Mode("bf16", halved, halved, packaged=packaged(halved, example)),
         measure.Mode(
             "int8", quantised, model, runtime and runtime.quantised(), INT8, UNPADDED_INT8,
-            compiles=False,
+            compiles=False, packaged=packaged(model, example, INT8),
         ),
     ]  # fmt: skip
 

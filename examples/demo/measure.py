@@ -49,9 +49,7 @@ class Row:
     pto_ms: float  # the fastest with PTO
     pto_unpadded_ms: float  # without the padding, which all others compute
     onnxruntime_ms: float | None = None  # where it is installed; it has no bf16
-    pto_packaged_ms: float | None = (
-        None  # not of int8: operators in files pack no weights
-    )
+    pto_packaged_ms: float | None = None  # not of int8: operators in files pack no weights
 
     @property
     def others_ms(self) -> float:
@@ -89,8 +87,8 @@ class Mode:
     runtime: Any = None  # ONNX Runtime's, where it has one
     fused: Classes = field(default_factory=lambda: REPLACED)
     unpadded: Classes = field(default_factory=lambda: UNPADDED)
-    compiles: bool = True  # torch.compile and torch.export take the plain model
-    packaged: Callable[..., Any] | None = None  # the plain model in a file of PTO's
+    compiles: bool = True  # torch.compile takes the plain model
+    packaged: Callable[..., Any] | None = None  # the model in a file of PTO's
 
 
 def whole(mode: Mode) -> Callable[..., Any]:

@@ -17,15 +17,19 @@ from typing import Any
 import torch
 
 import pto.torch
+from examples.demo.fused import Classes, PtoSteps
 
 
-def packaged(model: Any, tokens: dict[str, torch.Tensor]) -> Callable[..., Any]:
-    """Exports the model, writes it to a file and loads it; `tokens` are an example of its inputs,
-    none of whose sizes is 1."""
+def packaged(
+    model: Any, tokens: dict[str, torch.Tensor], replaced: Classes | None = None
+) -> Callable[..., Any]:
+    """Exports the model, with PTO's modules in the places of `replaced`, writes it to a file and
+    loads it; `tokens` are an example of its inputs, none of whose sizes is 1."""
     batch = torch.export.Dim("batch")
     length = torch.export.Dim("length", max=model.config.max_position_embeddings)
     sizes: Any = dict.fromkeys(tokens, {0: batch, 1: length})
-    exported = torch.export.export(model, (), kwargs=tokens, dynamic_shapes=sizes)
+    with PtoSteps(model, replaced or {}):
+        exported = torch.export.export(model, (), kwargs=tokens, dynamic_shapes=sizes)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # from PyTorch's copy of the export
         path = Path(folder) / "model.pto"

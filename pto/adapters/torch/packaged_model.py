@@ -12,6 +12,7 @@ Thread safety: any thread may call; calls that write buffers belong to one threa
 
 import json
 import operator
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -77,6 +78,39 @@ class PackagedStep(_core.Callable):
         return self(*as_they_lie(self.about["name"], tensors))
 
 
+def is_packed(about: dict[str, Any], weight: torch.Tensor) -> bool:
+    """Whether operators take an input packed: a weight that is a matrix and that nobody writes. A
+    large one of f32 is worth it for many rows alone."""
+    is_constant = "weight" in about and "written" not in about
+    is_worth_it = is_constant and (weight.dtype != torch.float32 or weight.numel() <= 1 << 20)
+    return is_worth_it and weight.ndim == 2
+
+
+class PackingFunction:
+    """A packaged operator that takes weights of its model packed, from the first call on."""
+
+    def __init__(self, function: PackagedFunction, packer: PackagedFunction, place: int,
+                 weight: str, packed: str):  # fmt: skip
+        self.function, self.packer = function, packer
+        self.place, self.weight, self.packed = place, weight, packed
+        self.own: set[int] = set()  # identities of the weights
+        self._copies: dict[tuple[int, str], torch.Tensor] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        weight = args[self.place] if self.place < len(args) else kwargs[self.weight]
+        if id(weight) in self.own:
+            kwargs[self.packed] = self._copy_of(weight)
+        return self.function(*args, **kwargs)
+
+    def _copy_of(self, weight: torch.Tensor) -> torch.Tensor:
+        key = id(weight), _core.matmul_precision()
+        if (copy := self._copies.get(key)) is None:
+            copy = self._copies[key] = self.packer(weight)
+            _core.count_packed_weight(copy.nbytes)
+            weakref.finalize(copy, _core.count_packed_weight, -copy.nbytes).atexit = False
+        return copy
+
+
 class PackagedModel:
     """A compiled model of a file; `weights` are its tensors by name."""
 
@@ -99,6 +133,11 @@ class PackagedModel:
         check(header["text"], constants)
         self._run = function_of(header["text"], constants)
         self._weights = list(_read_weights(header["weights"], package.payload[size:]))
+        known = ((one, self._weights[one["weight"]]) for one in self.inputs if "weight" in one)
+        own = {id(weight) for one, weight in known if is_packed(one, weight)}
+        for one in constants.values():
+            if isinstance(one, PackingFunction):
+                one.own = own
         self._header, self._code = header, bytes(package.payload[:size])
         self.weights = {one["name"]: self._weights[one["weight"]] for one in self.inputs
                         if "weight" in one}  # fmt: skip
@@ -297,7 +336,11 @@ def _constant(
     if kind == "program":
         return steps[given[0]]
     if kind == "packaged":
-        return operators[given[0]]
+        function, *packing = given
+        if not packing:
+            return operators[function]
+        *places, packer = packing
+        return PackingFunction(operators[function], operators[packer], *places)
     if kind == "operator":
         name, overload, is_direct = given
         space, _, short = name.partition("::")

@@ -10,9 +10,8 @@ constants are, the inputs and the results; its payload the programs, then the we
 safety: one thread packages a model.
 """
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -23,19 +22,15 @@ from pto.adapters.torch.compile.capture import decompositions
 from pto.adapters.torch.compile.compiled import CompiledGraph, line_of
 from pto.adapters.torch.compile.options import checked
 from pto.adapters.torch.compile.plan import name_of
-from pto.adapters.torch.compile.rows import operator_of
+from pto.adapters.torch.compile.recorded_calls import Packing, calls_of_operators, ours, used
 from pto.adapters.torch.compile.sizes import expression, expressions, solutions, symbols_of, text_of
 from pto.adapters.torch.compile.whole import kept_whole
-from pto.adapters.torch.graph_function import function_of
-from pto.adapters.torch.packaged_model import KIND, NUMBER_FUNCTIONS, free_sizes, weight_pieces
+from pto.adapters.torch.packaged_model import KIND, NUMBER_FUNCTIONS, weight_pieces
 from pto.errors import InvalidType, InvalidValue
 from pto.graphs.program import GroupProgram
-from pto.language.free_sizes import choices
 from pto.language.library import compiled_callable, targets_of
 from pto.language.location import describe
 from pto.language.op import Operator
-from pto.language.package import call_text, described
-from pto.language.packaged_operator import as_function
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -74,7 +69,7 @@ def package(
     programs = [step.program for step in made.steps if step.program is not None]
     programs = list(dict.fromkeys(programs))
     codes = [_sealed(one, place, target) for place, one in enumerate(programs) for target in chosen]
-    examples = _calls_of_operators(made, exported, inputs, list(weights.values()))
+    examples = calls_of_operators(made, exported, inputs, list(weights.values()))
     operators = [compiled_callable(one, calls, chosen) for one, calls in examples.items()]
     pieces = [code for _, code in codes]
     header = {
@@ -83,7 +78,7 @@ def package(
         "target": ",".join(dict.fromkeys(built for built, _ in codes)),
         "text": made.replay.source,
         "constants": {name: _described(name, made, programs, [*examples])
-                      for name, _ in _used(made)},
+                      for name, _ in used(made)},
         "operators": [{**about, "bytes": sum(map(len, code))} for about, code in operators],
         "programs": [_about_program(one) for one in programs],
         "code_bytes": sum(map(len, pieces)),
@@ -123,7 +118,9 @@ def _inputs_of(
             if key not in places:
                 places[key], weights[spec.target] = len(weights), tensor.detach()
             inputs.append({"weight": places[key], "name": spec.target})
-            if spec.target not in written:
+            if spec.target in written:
+                inputs[-1]["written"] = True
+            else:
                 constants.add(node)
         elif spec.kind is InputKind.USER_INPUT:
             inputs.append(_user_input(node, captured))
@@ -245,90 +242,6 @@ def _text_of(form: pytree.TreeSpec, verb: str) -> str:
         ) from error
 
 
-def _used(made: CompiledGraph) -> Iterator[tuple[str, Any]]:
-    """The constants of the function, by name."""
-    names = set(made.replay.constants.values())
-    return ((name, value) for name, value in made.replay.space.items() if name in names)
-
-
-def _ours(value: Any) -> Operator | None:
-    """Our operator that PyTorch calls by an overload or a packet."""
-    if isinstance(value, torch._ops.OpOverloadPacket):
-        value = value.default
-    return operator_of(value.name()) if isinstance(value, torch._ops.OpOverload) else None
-
-
-def _calls_of_operators(
-    made: CompiledGraph, exported: ExportedProgram, inputs: list[dict], weights: list[torch.Tensor]
-) -> dict[Operator, list[tuple]]:
-    """The calls of our operators in a run with the example of the export, one of each kind."""
-    space, found = dict(made.replay.space), {}
-
-    def recorded(operator: Operator, call: Callable[..., Any]) -> Callable[..., Any]:
-        jit, seen = as_function(operator), found.setdefault(operator, {})
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            bound = operator.bind(args, kwargs)
-            seen.setdefault(call_text(operator.name, described(jit, (), bound)), bound)
-            return call(*args, **kwargs)
-
-        return run
-
-    for name, value in _used(made):
-        if (operator := _ours(value)) is not None:
-            space[name] = recorded(operator, value)
-    if not found:
-        return {}
-    if exported.example_inputs is None:
-        raise InvalidValue(
-            "package: the model was exported without an example of its arguments",
-            "operators of ours are compiled for the strides of an example's tensors",
-            "pass the result of torch.export.export() as it is",
-        )
-    function = function_of(made.replay.source, space)
-    asked = [one for one in inputs if "weight" not in one]
-
-    def run_with(example: list[Any]) -> None:
-        flat = iter(example)
-        function([weights[one["weight"]].clone() if "weight" in one else next(flat)
-                  for one in inputs])  # fmt: skip
-
-    example = pytree.tree_leaves(exported.example_inputs)
-    with torch.no_grad():
-        run_with(example)
-        for smaller in _with_ones(example, asked):
-            with contextlib.suppress(Exception):  # elements that are positions beyond such a size
-                run_with(smaller)
-    return {operator: list(seen.values()) for operator, seen in found.items()}
-
-
-def _with_ones(example: list[Any], asked: list[dict]) -> Iterator[list[Any]]:
-    """The example of the export with free sizes of 1, for which operators have other code."""
-    given, ones = {}, []
-    for about, value in zip(asked, example, strict=True):
-        is_tensor = isinstance(value, torch.Tensor)
-        sizes = zip(about["shape"], about["ranges"], value.shape, strict=True) if is_tensor else [
-            (about.get("number"), about.get("range"), value)]  # fmt: skip
-        tells = {axis: rest for axis, *rest in about.get("tells", ())}
-        for axis, (size, range_, own) in enumerate(sizes):
-            if axis in tells or (range_ is not None and size.isidentifier()):
-                symbol, factor, offset = tells.get(axis, (size, 1, 0))
-                given[symbol] = (own - offset) // factor
-                values = {1, (1 - offset) // factor}  # by which one of the two is 1
-                ones += [{(symbol, one)} for one in values if one * factor + offset >= range_[0]]
-    symbols, sizes_of = free_sizes(asked)
-    for chosen in choices(ones):
-        each = sizes_of([(given | dict(chosen))[one] for one in symbols])
-        yield [_cut(value, sizes) for value, sizes in zip(example, each, strict=True)]
-
-
-def _cut(value: Any, sizes: list[int]) -> Any:
-    """The front of an input of the example; a number that is a size as that."""
-    if isinstance(value, torch.Tensor):
-        return value[tuple(map(slice, sizes))].contiguous()
-    return sizes[0] if sizes else value
-
-
 def _operator(overload: Any, is_direct: bool) -> list[Any]:
     name, _, which = overload.name().partition(".")
     return ["operator", name, which or "default", is_direct]
@@ -341,8 +254,11 @@ def _described(
     if name in made.replay.overloads:
         return _operator(made.replay.overloads[name], True)
     value = made.replay.space[name]
-    if (operator := _ours(value)) in operators:
-        return ["packaged", operators.index(operator)]
+    if (operator := ours(value)) in operators:
+        packing = Packing.of(operator)
+        has_packer = packing is not None and packing.packer in operators
+        rest = [*packing.places, operators.index(packing.packer)] if has_packer else []
+        return ["packaged", operators.index(operator), *rest]
     if isinstance(value, GroupProgram):
         return ["program", programs.index(value)]
     if isinstance(value, torch._ops.OpOverload):
