@@ -246,6 +246,16 @@ class Bytes(torch.nn.Module):
         return y + ops.linear_int8(x, weight=self.written, scale=self.written_scale)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_weights_of_every_type_are_packaged(dtype, tmp_path):
+    weight, x = torch.randn(24, 16).to(dtype), torch.randn(5, 16).to(dtype)
+    layer = torch.nn.Linear(16, 24, dtype=dtype, bias=False)
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    layer.forward = lambda x: ops.linear(x, layer.weight, activation="gelu")
+    pto.torch.package(torch.export.export(layer, (x,)), tmp_path / "m.pto")
+    assert torch.equal(pto.load(tmp_path / "m.pto")(x), layer(x))
+
+
 def test_a_packaged_model_gives_its_operators_constant_weights_packed(tmp_path):
     model, x = Bytes(), torch.randn(5, 64)
     pto.torch.package(torch.export.export(model, (x,)), tmp_path / "m.pto")

@@ -80,10 +80,11 @@ class PackagedStep(_core.Callable):
 
 def is_packed(about: dict[str, Any], weight: torch.Tensor) -> bool:
     """Whether operators take an input packed: a weight that is a matrix and that nobody writes. A
-    large one of f32 is worth it for many rows alone."""
-    is_constant = "weight" in about and "written" not in about
-    is_worth_it = is_constant and (weight.dtype != torch.float32 or weight.numel() <= 1 << 20)
-    return is_worth_it and weight.ndim == 2
+    large one of f32 is worth it for many rows alone, and none of f64 is packed."""
+    if "weight" not in about or "written" in about or weight.ndim != 2:
+        return False
+    is_large = weight.dtype == torch.float32 and weight.numel() > 1 << 20
+    return not is_large and weight.dtype != torch.float64
 
 
 class PackingFunction:
