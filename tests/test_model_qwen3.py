@@ -142,6 +142,15 @@ def test_wrong_arguments_are_refused_before_anything_is_written():
     assert all(torch.equal(a, b) for a, b in zip(caches, arguments[CACHES], strict=True))
 
 
+@pytest.mark.parametrize("d, key_heads, message", [
+    (1, 2, "cos, which are turned in pairs"), (3, 2, "cos, which are turned in pairs"),
+    (8, 0, "sizes 0 and 4 differ in heads of q and keys"),
+])  # fmt: skip
+def test_heads_have_pairs_that_turn_and_keys(d, key_heads, message):
+    with pytest.raises(RuntimeError, match=message):
+        models.qwen3_attention(*formulas.qwen3_arguments([40, 3], 2, 4, key_heads, d, 16, F32))
+
+
 def test_it_is_the_attention_of_the_model():
     module = pytest.importorskip("transformers.models.qwen3.modeling_qwen3")
     config = module.Qwen3Config(

@@ -234,10 +234,15 @@ def test_attention_refuses_other_sizes_and_pages_that_do_not_exist():
         (0, arguments[0][0], "q_nope has 2 axes"),
         (2, arguments[2].float(), "kv_cache is f32"),
         (6, arguments[6] + 1000, "lengths are from 0"),
-        (7, arguments[7] + 1000, "gather: position"),
+        (7, arguments[7] + 1000, "gather: position 100[0-9] "),
+        (7, arguments[7].long() + 2**62, "gather: position 46[0-9]+ "),  # its first row is 2**64
     ]:
         wrong = [*arguments[:place], value, *arguments[place + 1 :]]
         with pytest.raises(RuntimeError, match=message):
+            models.sparse_attention(*wrong, scale=SCALE)
+    for groups in (0, 3):
+        wrong = [*arguments[:4], arguments[4][..., :1].expand(-1, -1, -1, groups), *arguments[5:]]
+        with pytest.raises(RuntimeError, match="the latent columns, in the groups of their scales"):
             models.sparse_attention(*wrong, scale=SCALE)
     odd = [x[:5] if i in (0, 1, 5) else x for i, x in enumerate(arguments)]
     with pytest.raises(RuntimeError, match="as many for each of the sequences"):

@@ -180,6 +180,18 @@ def test_wrong_arguments_are_refused_before_anything_is_written():
     assert all(torch.equal(a, b) for a, b in zip(caches, arguments[13:15], strict=True))
 
 
+@pytest.mark.parametrize("rope, message", [
+    (1, "cos, which are turned in pairs"), (7, "cos, which are turned in pairs"),
+    (18, "sizes 18 and 16 differ in the columns of a head"),
+])  # fmt: skip
+def test_angles_turn_pairs_of_a_head(rope, message):
+    """The last column of an odd number had no value."""
+    arguments = formulas.indexer_arguments(8)
+    arguments[9:11] = (torch.rand(8, rope).bfloat16() for _ in range(2))
+    with pytest.raises(RuntimeError, match=message):
+        models.indexer_prolog(*arguments)
+
+
 def test_import_pto_loads_no_models():
     code = "import sys, pto; assert not [m for m in sys.modules if m.startswith('pto.models')]"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -274,6 +286,27 @@ def test_the_mla_prolog_refuses_wrong_sizes(is_quantised):
         wrong = [x[:-1] if i == place else x for i, x in enumerate(arguments)]
         with pytest.raises(RuntimeError, match="the shape of|differ"):
             mla(is_quantised)(*wrong)
+
+
+@pytest.mark.parametrize("rope, latent, groups, message", [
+    (1, 64, 4, "cos, which are turned in pairs"), (3, 65, 1, "cos, which are turned in pairs"),
+    (8, 65, 1, "the latent columns, which are read in pairs"),
+    (8, 64, 3, "sizes 63 and 64 differ in the columns of kv_cache, in the groups"),
+    (8, 64, 0, "sizes 0 and 64 differ in the columns of kv_cache, in the groups"),
+])  # fmt: skip
+def test_the_mla_prolog_turns_pairs_and_has_equal_groups(rope, latent, groups, message):
+    arguments = formulas.mla_arguments(8)
+    hidden, (heads, nope, _) = arguments[0].shape[1], arguments[4].shape
+    columns, (pages, page) = heads * (nope + rope), arguments[10].shape[:2]
+    arguments[2:4] = arguments[2][:, :1].repeat(1, columns), torch.rand(columns)
+    arguments[4:6] = (torch.rand(heads, nope, latent).bfloat16(),
+                      torch.rand(hidden, latent + rope).bfloat16())  # fmt: skip
+    arguments[7:10] = (torch.rand(*size).bfloat16() for size in [(latent,), (8, rope), (8, rope)])
+    arguments[10] = torch.zeros(pages, page, 1, latent, dtype=torch.int8)
+    arguments[11] = torch.zeros(pages, page, 1, rope).bfloat16()
+    arguments[12] = torch.ones(pages, page, 1, groups)
+    with pytest.raises(RuntimeError, match=message):
+        models.mla_prolog(*arguments)
 
 
 # --- both in one program -------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from pto.language.shape import clone
 from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import min
-from pto.models.formulas import EPS, require_shapes, rsqrt_of, sizes_of
+from pto.models.formulas import EPS, require_parts, require_shapes, rsqrt_of, sizes_of
 
 CHUNK = 64  # tokens
 FEW = 8  # tokens that go one by one; more are a chunk, filled up with zeros
@@ -161,7 +161,7 @@ class GatedDeltaRule:
             beta=(beta, (t, heads)), g=(g, (t, heads)), cu_lengths=(cu_lengths, (sequences + 1,)),
             states=(states, (sequences, heads, depth, width)),
         )  # fmt: skip
-        value.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of value and key")
+        require_parts(value, 1, of_keys, "heads of value and key")
         starts, ends = cu_lengths[:-1], cu_lengths[1:]
         rise = (starts >= 0) & (starts <= ends) & (ends <= t)
         check(rise, "cu_lengths rise from 0 to the number of tokens")

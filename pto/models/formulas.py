@@ -65,7 +65,8 @@ def f32_of(fours: Tensor) -> Tensor:
 
 def turn(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor, out: Tensor) -> None:
     """Writes [first, second] * cos + [-second, first] * sin into the first elements of out, as its
-    type, all else f32. cos and sin broadcast to the whole."""
+    type, all else f32. cos and sin broadcast to the whole, and have two halves."""
+    require_pairs(cos)
     half = cos.shape[-1] // 2
     low = first * cos[..., :half] - second * sin[..., :half]
     high = second * cos[..., half : 2 * half] + first * sin[..., half : 2 * half]
@@ -126,6 +127,17 @@ def require_shapes(**shapes: tuple[Tensor, tuple[Size, ...]]) -> None:
     for name, (x, shape) in shapes.items():
         for size, wanted in zip(sizes_of(name, x, len(shape)), shape, strict=True):
             x.trace.here().guard_equal(size, wanted, f"the shape of {name}")
+
+
+def require_parts(x: Tensor, axis: int, parts: Size, what: str) -> None:
+    """States that an axis of x, `what` in errors, falls into equal parts in every call."""
+    size = x.shape[axis]
+    x.trace.here().guard_equal(size // max(parts, 1) * parts, size, what)
+
+
+def require_pairs(cos: Tensor) -> None:
+    """States that angles have an even number of columns in every call."""
+    require_parts(cos, -1, 2, "the columns of cos, which are turned in pairs")
 
 
 def check_lengths(lengths: Tensor, table: Tensor, page: Size) -> None:

@@ -35,6 +35,9 @@ from pto.models.formulas import (
 def _turned(v: Callable, shape: tuple, cos: Tensor, sin: Tensor) -> Tensor:
     """v, whose parts `v(slice)` gives, with its first elements turned, of this shape."""
     rope: Any = cos.shape[-1]
+    cos.trace.here().guard_equal(
+        max(rope, shape[-1]), shape[-1], "the columns of a head, of which cos turns the first"
+    )
     rest = v(slice(rope, None))
     turned = tensor(shape, rest.dtype)
     first, second = (cast(v(part), f32) for part in (slice(0, rope // 2), slice(rope // 2, rope)))

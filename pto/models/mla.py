@@ -13,7 +13,16 @@ from pto.language.selection import scatter_update
 from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import min
-from pto.models.formulas import at_once, q8, require_shapes, rms_norm, sizes_of, turn
+from pto.models.formulas import (
+    at_once,
+    q8,
+    require_pairs,
+    require_parts,
+    require_shapes,
+    rms_norm,
+    sizes_of,
+    turn,
+)
 
 
 @jit
@@ -116,6 +125,7 @@ class MlaProlog:
             kr_cache=(kr_cache, (pages, page, 1, rope)),
             k_scale=(k_scale, (pages, page, 1, groups)),
         )  # fmt: skip
+        require_parts(kv_cache, 3, groups, "the columns of kv_cache, in the groups of k_scale")
         cos, sin = cast(cos, f32), cast(sin, f32)
         q_norm, row_scale = q8(rms_norm(matmul(x, w_dq), gamma_q))
         q_nope, q_rope = queries(q_norm, row_scale, w_uq_qr, w_uq_qr_scale, w_uk, cos, sin)
@@ -167,3 +177,5 @@ def _check(x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_q, gamma_kv, cos, sin, slots)
         gamma_kv=(gamma_kv, (latent,)), cos=(cos, (t, rope)), sin=(sin, (t, rope)),
         slots=(slots, (t,)),
     )  # fmt: skip
+    require_pairs(cos)  # before rows of the cache are made of pairs
+    require_parts(gamma_kv, 0, 2, "the latent columns, which are read in pairs")

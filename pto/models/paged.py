@@ -19,7 +19,7 @@ from pto.language.reduce import amax, sum
 from pto.language.tensor import Tensor
 from pto.language.types import cast
 from pto.language.whole import max, min
-from pto.models.formulas import check_lengths, require_shapes, rsqrt_of, sizes_of
+from pto.models.formulas import check_lengths, require_parts, require_shapes, rsqrt_of, sizes_of
 
 BLOCK = 128  # keys at a time: whole pages, at least one
 
@@ -102,13 +102,13 @@ class PagedAttention:
     )
 
     def build(q, keys, values, table, lengths, k_scale, v_scale, scale):
-        (b, _, heads, d), (pages, page, of_keys, _) = sizes_of("q", q, 4), sizes_of("keys", keys, 4)
+        (b, _, _, d), (pages, page, of_keys, _) = sizes_of("q", q, 4), sizes_of("keys", keys, 4)
         _, columns = sizes_of("table", table, 2)
         require_shapes(
             keys=(keys, (pages, page, of_keys, d)), values=(values, (pages, page, of_keys, d)),
             table=(table, (b, columns)), lengths=(lengths, (b,)),
         )  # fmt: skip
-        q.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of q and keys")
+        require_parts(q, 2, of_keys, "heads of q and keys")
         check_lengths(lengths, table, page)
         _check_types(q, keys, k_scale, v_scale)
         scales = () if k_scale is None else (k_scale, v_scale)

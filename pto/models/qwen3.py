@@ -19,6 +19,7 @@ from pto.language.whole import max, min
 from pto.models.formulas import (
     check_lengths,
     check_pages,
+    require_parts,
     require_shapes,
     rms_norm,
     rsqrt_of,
@@ -93,7 +94,7 @@ class Qwen3Attention:
     )
 
     def build(q, k, v, gamma_q, gamma_k, cos, sin, keys, values, slots, table, lengths, scale):
-        (b, s, heads, d), (pages, page, of_keys, _) = sizes_of("q", q, 4), sizes_of("keys", keys, 4)
+        (b, s, _, d), (pages, page, of_keys, _) = sizes_of("q", q, 4), sizes_of("keys", keys, 4)
         new, cache, angles = (b, s, of_keys, d), (pages, page, of_keys, d), (b, s, d)
         require_shapes(
             k=(k, new), v=(v, new), gamma_q=(gamma_q, (d,)), gamma_k=(gamma_k, (d,)),
@@ -103,7 +104,7 @@ class Qwen3Attention:
         )  # fmt: skip
         check_lengths(lengths, table, page)
         check_pages(lengths, table, keys)
-        q.trace.here().guard_equal(heads // of_keys * of_keys, heads, "heads of q and keys")
+        require_parts(q, 2, of_keys, "heads of q and keys")
         rows = (_turned(k, gamma_k, cos[:, :, None], sin[:, :, None]), v)
         slots = slots.reshape(b * s)
         caches = [

@@ -23,6 +23,7 @@ from pto.models.formulas import (
     check_lengths,
     f32_of,
     per_sequence,
+    require_parts,
     require_shapes,
     sizes_of,
 )
@@ -52,7 +53,9 @@ def attended(q_nope, q_rope, kv, kr, k_scale, groups, indices, table, lengths, p
     """
     t, heads, latent = q_nope.shape
     per = per_sequence(q_nope, lengths)
+    require_parts(q_nope, 2, groups, "the latent columns, in the groups of their scales")
     kind, out = q_nope.dtype, zeros([t, heads, latent], q_nope.dtype)
+    first_rows = arange(kv.shape[0]) * page  # of each page: one that does not exist has none
     for i in loop(t):
         n, pages = lengths[i // per], table[i // per]
         is_key = (indices[i] >= 0) & (indices[i] < n)
@@ -61,7 +64,7 @@ def attended(q_nope, q_rope, kv, kr, k_scale, groups, indices, table, lengths, p
         if count > 0:
             chosen = indices[i, count - 1]  # stands for those that are none
             places = cast(where(is_key, indices[i], chosen)[:count], i64)
-            rows = cast(pages[places // page], i64) * page + places % page
+            rows = first_rows[pages[places // page]] + places % page
             v = tensor([rows.shape[0], groups, latent // groups], kind)
             s = tensor([heads, rows.shape[0]])
             for j in loop((count + (AT_ONCE - 1)) // AT_ONCE):
