@@ -116,6 +116,21 @@ def test_a_wrong_compiled_form_is_named(break_pass):
     assert "floor(%x)" in found.program and "exp" not in found.program
 
 
+def test_a_compiled_form_without_values_is_shown_by_a_program_that_has_a_call(break_pass):
+    """No graph without an array does, and none whose result has a size from data."""
+
+    @pto.jit
+    def scaled(x, n):
+        kept = pto.zeros([x.shape[0]])
+        kept[: n[0]] = pto.exp(x[: n[0]])
+        return kept
+
+    break_pass("compiled form", r"= exp\(", "= unheard_of(")
+    found = pto.verify(scaled, np.ones(4, F32), np.array([2])).deviation
+    assert found.stage == "compiled form" and "unheard_of" in found.error
+    assert "exp(" in found.program
+
+
 def test_a_pass_that_leaves_no_graph_is_named_with_its_error(break_pass):
     break_pass("fold_constants", r"= round\(", "= unheard_of(")
     found = pto.verify(blocks, *arrays()).deviation
@@ -136,7 +151,12 @@ def test_calls_of_all_kinds_are_verified():
     def fixed(x: pto.Tensor[pto.STATIC], out):
         out[:] = x * x.shape[0]
 
+    @pto.jit
+    def exponential(x):
+        return pto.exp(x)
+
     x = np.arange(24, dtype=F32).reshape(4, 6) / 7
+    assert pto.verify(exponential, np.array(0.3, F32)).is_equal
     for turned in (x, x[::-1, ::2], x.T, x[:0], np.broadcast_to(x[0], (3, 6))):
         assert pto.verify(scaled, turned, 0.3).is_equal
         assert pto.verify(scaled, torch.tensor(turned.copy()).bfloat16(), factor=0.1).is_equal
@@ -152,3 +172,5 @@ def test_what_is_no_call_is_refused():
     x, lengths, out = arrays()
     with pytest.raises(pto.Error, match="a view lies inside its tensor"):
         pto.verify(blocks, x, lengths + 9, out)
+    with pytest.raises(pto.Error, match="an output has the shape .*depends on data"):
+        pto.verify(pto.jit(lambda x, lengths: x[: lengths[0]]), x, lengths)

@@ -43,7 +43,7 @@ def _with_strides(numpy: Any, value: Any) -> Any:
     if value.size:
         size += sum((n - 1) * step for n, step in zip(value.shape, strides, strict=True))
     memory = numpy.empty(size, numpy.uint8)
-    made = numpy.ndarray(value.shape, value.dtype, memory, 0, strides)[backwards]
+    made = numpy.ndarray(value.shape, value.dtype, memory, 0, strides)[(*backwards, ...)]
     made[...] = value
     return made
 
