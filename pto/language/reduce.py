@@ -10,13 +10,13 @@ raise an Error at the call.
 
 from collections.abc import Callable
 
-from pto.errors import InvalidType, InvalidValue
+from pto.errors import InvalidType
 from pto.language.dtypes import boolean, i32, i64
 from pto.language.elementwise import div, maximum, minimum, mul, reciprocal, sqrt, square, where
 from pto.language.location import fail
 from pto.language.operands import Axes
 from pto.language.operation import method, operation
-from pto.language.shape import normal_axis
+from pto.language.shape import distinct_axes
 from pto.language.tensor import Tensor
 from pto.language.types import cast, count, joined, wide
 
@@ -31,11 +31,7 @@ def _axes(name: str, rank: int, dim: Axes, axis: Axes) -> list[int]:
     is_only = len(given) == 1 and isinstance(given[0], int) and given[0] in (0, -1)
     if rank == 0 and is_only and not name.endswith("_norm"):  # as in PyTorch
         return []
-    axes = sorted(normal_axis(a, rank, name) for a in given)
-    if len(set(axes)) != len(axes):
-        fail(f"{name}: the axes {given} repeat", "an axis is reduced once", "name each axis once",
-             InvalidValue)  # fmt: skip
-    return axes or list(range(rank))
+    return distinct_axes(given, rank, name) or list(range(rank))
 
 
 def without(shape: tuple, axes: list[int]) -> list:

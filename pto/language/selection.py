@@ -21,7 +21,7 @@ from pto.language.elementwise import mul
 from pto.language.location import fail
 from pto.language.operands import Operand
 from pto.language.operation import method, must_be_traced
-from pto.language.shape import normal_axis, same_size
+from pto.language.shape import distinct_axes, normal_axis, same_size
 from pto.language.tensor import Tensor
 from pto.language.types import constant, joined
 from pto.language.whole import whole
@@ -154,8 +154,7 @@ def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
     Shapes: any; the result has the same
     Example: pto.flip(x, 1)
     """
-    for dim in dims if isinstance(dims, tuple | list) else (dims,):
-        axis = normal_axis(dim, x.ndim, "flip")
+    for axis in distinct_axes(dims, x.ndim, "flip"):
         positions = Tensor(x.trace, x.trace.here().iota([x.shape[axis]], 0))
         last = whole(x.trace, x.shape[axis], "flip") - 1
         x = at_positions(x, axis, last - positions)

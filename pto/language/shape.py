@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pto import _core
-from pto.errors import InvalidIndex, InvalidType
+from pto.errors import InvalidIndex, InvalidType, InvalidValue
 from pto.language.location import describe, fail
 from pto.language.operands import Axes, Shape, Whole
 from pto.language.operation import a_sequence, method, must_be_traced, operation
@@ -39,6 +39,16 @@ def normal_axis(axis: object, rank: int, name: str) -> int:
             InvalidIndex,
         )
     return number % rank
+
+
+def distinct_axes(dims: object, rank: int, name: str) -> list[int]:
+    """Some axes, or one, counted from the front, in order. Raises InvalidValue if one repeats."""
+    given = list(dims) if isinstance(dims, tuple | list) else [dims]
+    axes = sorted(normal_axis(axis, rank, name) for axis in given)
+    if len(set(axes)) != len(axes):
+        fail(f"{name}: the axes {given} repeat", "an axis takes part once",
+             "name each axis once", InvalidValue)  # fmt: skip
+    return axes
 
 
 def _sizes(name: str, x: Tensor, shape: tuple) -> list:

@@ -135,6 +135,9 @@ CASES = {
     ),
     "axis type": (lambda x: x.sum("a"), (F32,), TypeError, "the axis is the str 'a'", "", ""),
     "axis twice": (lambda x: x.sum((0, -2)), (F32,), ValueError, "the axes [0, -2] repeat", "", ""),
+    "axis flipped twice": (
+        lambda x: pto.flip(x, (1, -1)), (F32,), ValueError, "flip: the axes [1, -1] repeat", "", "",
+    ),
     "dim and axis": (lambda x: x.sum(0, axis=0), (F32,), TypeError, "both dim and axis", "", ""),
     "index": (lambda x: x["a"], (F32,), IndexError, "the index 'a'", "whole numbers", "slices"),
     "reshape": (
