@@ -144,8 +144,17 @@ class PackagedModel:
                         if "weight" in one}  # fmt: skip
         self._arguments = _containers(header["arguments"], package)
         self._form = _containers(header["form"], package)
+        by_place, by_name = self._arguments.children()
+        leaves = [one.is_leaf() for one in (*by_place.children(), *by_name.children())]
+        self._calls = by_place.num_children, by_name.context, all(leaves)
         self._writes = [one.get("writes") for one in header["results"]]
         self._asked = [one for one in self.inputs if "weight" not in one]
+        # All inputs of a call, and the places of those that it is given. Caches are cold after a
+        # call that read all weights: the next one looks at few objects.
+        self._values = [self._weights[one["weight"]] if "weight" in one else None
+                        for one in self.inputs]  # fmt: skip
+        self._places = [i for i, one in enumerate(self.inputs) if "weight" not in one]
+        self._dtypes = [getattr(torch, one.get("dtype", ""), None) for one in self._asked]
         self._symbols, self._sizes_of = free_sizes(self._asked)
 
     @staticmethod
@@ -168,29 +177,38 @@ class PackagedModel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = self._flat(args, kwargs)
         sizes: dict[str, int] = {}
-        for about, value in zip(self._asked, given, strict=True):
-            self._check(about, value, sizes)
+        for about, value, dtype in zip(self._asked, given, self._dtypes, strict=True):
+            self._check(about, value, dtype, sizes)
         self._check_derived(given, sizes)
-        left = (one.contiguous() if isinstance(one, torch.Tensor) else one for one in given)
-        values = [self._weights[one["weight"]] if "weight" in one else next(left)
-                  for one in self.inputs]  # fmt: skip
-        known = self.weights | {a["name"]: v for a, v in zip(self._asked, given, strict=True)}
+        values = self._values.copy()
+        for place, one in zip(self._places, given, strict=True):
+            values[place] = one.contiguous() if isinstance(one, torch.Tensor) else one
         # Weights are the model's own: nobody else writes them.
         before = _core.exchange_thread_weight_check("trusted")
         try:
             with torch.no_grad():
                 results = self._run(values)
-                for name, result in zip(self._writes, results, strict=True):
-                    if name is not None:
-                        known[name].copy_(result)
+                if any(self._writes):
+                    results = self._write(results, given)
         finally:
             _core.exchange_thread_weight_check(before)
-        wanted = [r for name, r in zip(self._writes, results, strict=True) if name is None]
-        return pytree.tree_unflatten(wanted, self._form)
+        return pytree.tree_unflatten(results, self._form)
+
+    def _write(self, results: list[Any], given: list[Any]) -> list[Any]:
+        """Writes what replaces weights and inputs; returns the other results."""
+        known = self.weights | {a["name"]: v for a, v in zip(self._asked, given, strict=True)}
+        for name, result in zip(self._writes, results, strict=True):
+            if name is not None:
+                known[name].copy_(result)
+        return [r for name, r in zip(self._writes, results, strict=True) if name is None]
 
     def _flat(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of the arguments in the order of the export."""
-        names = self._arguments.child(1).context
+        by_place, names, are_leaves = self._calls
+        if are_leaves and len(args) == by_place and kwargs.keys() == set(names):
+            leaves = [*args, *(kwargs[name] for name in names)]
+            if all(isinstance(one, torch.Tensor) for one in leaves):
+                return leaves
         if sorted(kwargs) == sorted(names):
             kwargs = {name: kwargs[name] for name in names}
         flat, form = pytree.tree_flatten((args, kwargs))
@@ -205,7 +223,9 @@ class PackagedModel:
             )
         return flat
 
-    def _check(self, about: dict[str, Any], value: Any, sizes: dict[str, int]) -> None:
+    def _check(
+        self, about: dict[str, Any], value: Any, dtype: torch.dtype | None, sizes: dict[str, int]
+    ) -> None:
         name = about["name"]
         if "value" in about or "number" in about:
             self._check_number(about, value, sizes)
@@ -219,7 +239,7 @@ class PackagedModel:
             self._refuse(f"the input {name} requires a gradient",
                          "a package has the code of the model, and none of its gradient",
                          "pass x.detach(), or call it under torch.no_grad()")  # fmt: skip
-        if str(value.dtype) != f"torch.{about['dtype']}" or value.ndim != len(about["shape"]):
+        if value.dtype is not dtype or value.ndim != len(about["shape"]):
             self._refuse(f"the input {name} is {value.dtype} with {value.ndim} axes",
                          f"it was exported as {about['dtype']} with {len(about['shape'])}",
                          "pass such a tensor", InvalidType)  # fmt: skip
