@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 19030,
+    "adapters": 19040,
     "aten": 3610,
     "base": 1665,
     "bench": 1224,

@@ -16,7 +16,8 @@ import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph
 from pto.adapters.torch.compile.rows import operator_of
 from pto.adapters.torch.graph_function import function_of
-from pto.adapters.torch.packaged_model import free_sizes, is_packed
+from pto.adapters.torch.packaged_model import free_sizes
+from pto.adapters.torch.packing_function import is_packed
 from pto.errors import InvalidValue
 from pto.language.free_sizes import choices
 from pto.language.op import Operator
