@@ -65,6 +65,11 @@ def test_layouts_of_any_kind_are_read_where_they_lie(array, versioned):
     np.testing.assert_array_equal(twice(Foreign(array, versioned)), array * 2)
 
 
+def live_bytes():
+    gc.collect()  # what this test and others left
+    return _core.memory_stats()["live_bytes"]
+
+
 def test_a_read_only_array_is_an_input():
     array = np.arange(4, dtype=np.float32)
     array.flags.writeable = False
@@ -103,11 +108,10 @@ def test_a_result_speaks_both_versions_of_dlpack():
 
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_a_copy_has_memory_of_its_own_and_says_so(version):
-    gc.collect()  # what other tests left
-    before = _core.memory_stats()["live_bytes"]
+    before = live_bytes()
     buffer = result()
     capsule = buffer.__dlpack__(max_version=version, copy=True)
-    assert _core.memory_stats()["live_bytes"] >= before + 2 * np.asarray(buffer).nbytes
+    assert live_bytes() >= before + 2 * np.asarray(buffer).nbytes
     if version:
         managed = ctypes.pythonapi.PyCapsule_GetPointer
         managed.restype, managed.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -118,8 +122,7 @@ def test_a_copy_has_memory_of_its_own_and_says_so(version):
     shared += 1
     np.testing.assert_array_equal(array, 2 * np.arange(6).reshape(2, 3))
     del buffer, capsule, array, shared
-    gc.collect()
-    assert _core.memory_stats()["live_bytes"] == before
+    assert live_bytes() == before
 
 
 class Capsule:
@@ -163,27 +166,25 @@ def test_any_later_version_is_served():
 
 
 def test_what_takes_a_result_over_shares_its_memory_and_keeps_it():
-    before = _core.memory_stats()["live_bytes"]
+    before = live_bytes()
     buffer = result()
     first, second = np.from_dlpack(buffer), np.asarray(buffer)
     assert first.ctypes.data == second.ctypes.data
     del buffer, second
     np.testing.assert_array_equal(first, 2 * np.arange(6).reshape(2, 3))
     del first
-    gc.collect()
-    assert _core.memory_stats()["live_bytes"] == before
+    assert live_bytes() == before
 
 
 def test_a_capsule_that_nobody_takes_gives_its_memory_back():
-    before = _core.memory_stats()["live_bytes"]
+    before = live_bytes()
     for version in (None, (1, 0)):
         result().__dlpack__(max_version=version)
-    gc.collect()
-    assert _core.memory_stats()["live_bytes"] == before
+    assert live_bytes() == before
 
 
 def test_results_may_die_on_any_thread():
-    before = _core.memory_stats()["live_bytes"]
+    before = live_bytes()
     arrays = [np.from_dlpack(result()) for _ in range(40)]
     pop = threading.Barrier(4)
 
@@ -197,7 +198,7 @@ def test_results_may_die_on_any_thread():
         thread.start()
     for thread in threads:
         thread.join()
-    assert _core.memory_stats()["live_bytes"] == before
+    assert live_bytes() == before
 
 
 def test_bf16_comes_and_goes():
