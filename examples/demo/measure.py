@@ -49,7 +49,7 @@ class Row:
     pto_ms: float  # the fastest with PTO
     pto_unpadded_ms: float  # without the padding, which all others compute
     onnxruntime_ms: float | None = None  # where it is installed; it has no bf16
-    pto_packaged_ms: float | None = None  # not of int8: operators in files pack no weights
+    pto_packaged_ms: float | None = None
 
     @property
     def others_ms(self) -> float:

@@ -95,16 +95,13 @@ class PackagedModel:
             code = package.payload[size : size + one["bytes"]]
             operators.append(PackagedFunction(Package("program", one, code, package.shown)))
             size += one["bytes"]
-        constants = {n: _constant(value, steps, operators, package)
-                     for n, value in header["constants"].items()}  # fmt: skip
-        check(header["text"], constants)
-        self._run = function_of(header["text"], constants)
         self._weights = list(_read_weights(header["weights"], package.payload[size:]))
         known = ((one, self._weights[one["weight"]]) for one in self.inputs if "weight" in one)
         own = {id(weight) for one, weight in known if is_packed(one, weight)}
-        for one in constants.values():
-            if isinstance(one, PackingFunction):
-                one.own = own
+        constants = {n: _constant(value, steps, operators, own, package)
+                     for n, value in header["constants"].items()}  # fmt: skip
+        check(header["text"], constants)
+        self._run = function_of(header["text"], constants)
         self._header, self._code = header, bytes(package.payload[:size])
         self.weights = {one["name"]: self._weights[one["weight"]] for one in self.inputs
                         if "weight" in one}  # fmt: skip
@@ -316,7 +313,7 @@ def free_sizes(asked: list[dict[str, Any]]) -> tuple[list[str], Callable[[list[i
 
 def _constant(
     described: list[Any], steps: list[PackagedStep], operators: list[PackagedFunction],
-    package: Package,
+    own: set[int], package: Package,
 ) -> Any:  # fmt: skip
     """A constant of the function from what the header says of it. Raises what is wrong with it."""
     kind, *given = described
@@ -327,7 +324,7 @@ def _constant(
         if not packing:
             return operators[function]
         *places, packer = packing
-        return PackingFunction(operators[function], operators[packer], *places)
+        return PackingFunction(operators[function], operators[packer], own, *places)
     if kind == "operator":
         name, overload, is_direct = given
         space, _, short = name.partition("::")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of a packaged model that read its weights packed.
 
-    run = PackingFunction(linear, pack_weight, 1, "weight", "packed")
-    run.own = {id(one) for one in weights if is_packed(about, one)}
+    own = {id(one) for about, one in weights if is_packed(about, one)}
+    run = PackingFunction(linear, pack_weight, own, 1, "weight", "packed")
     run(x, weight)                       # linear(x, weight, packed=pack_weight(weight))
 
 Thread safety: any thread may call; two that meet may pack a weight twice.
@@ -18,7 +18,8 @@ from pto.language.package import PackagedFunction
 
 def is_packed(about: dict[str, Any], weight: torch.Tensor) -> bool:
     """Whether operators take an input packed: a weight that is a matrix and that nobody writes. A
-    large one of f32 is worth it for many rows alone, and none of f64 is packed."""
+    large one of f32 is worth it for many rows alone (operators/weights.cpp), and none of f64 is
+    packed."""
     if "weight" not in about or "written" in about or weight.ndim != 2:
         return False
     is_large = weight.dtype == torch.float32 and weight.numel() > 1 << 20
@@ -26,13 +27,13 @@ def is_packed(about: dict[str, Any], weight: torch.Tensor) -> bool:
 
 
 class PackingFunction:
-    """A packaged operator that takes weights of its model packed, from the first call on."""
+    """A packaged operator that takes weights of its model packed, from the first call on: those
+    whose identities are in `own`."""
 
-    def __init__(self, function: PackagedFunction, packer: PackagedFunction, place: int,
-                 weight: str, packed: str):  # fmt: skip
-        self.function, self.packer = function, packer
+    def __init__(self, function: PackagedFunction, packer: PackagedFunction, own: set[int],
+                 place: int, weight: str, packed: str):  # fmt: skip
+        self.function, self.packer, self.own = function, packer, own
         self.place, self.weight, self.packed = place, weight, packed
-        self.own: set[int] = set()  # identities of the weights
         self._copies: dict[tuple[int, str], torch.Tensor] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
