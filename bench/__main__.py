@@ -165,8 +165,7 @@ def run_case(name: str, chosen: argparse.Namespace) -> list[Outcome]:
             outcome = measure(CASES[name], setting, chosen.rounds)
         torch._dynamo.reset()
         outcomes.append(outcome)
-        own = [product_goals.possible(goal, outcome) for goal in outcome.goals]
-        outcome.goals = own + product_goals.goals(outcome, here())
+        outcome.goals = product_goals.goals(outcome, here())
         if outcome.records:
             has_row = name in ROWS and "pto" in outcome.seconds()  # a wrong one is not measured
             for line in [judged_row(outcome)] if has_row else report.plain(outcome):

@@ -222,8 +222,9 @@ def possible(goal: Goal, outcome: Outcome) -> Goal:
 
 
 def goals(outcome: Outcome, here: frozenset[str]) -> list[Goal]:
-    """Those of the lines that this hardware and what was measured allow to judge."""
-    found, times = [], outcome.times()
+    """The outcome's own, and those of the lines that this hardware and what was measured allow to
+    judge."""
+    found, times = [possible(goal, outcome) for goal in outcome.goals], outcome.times()
     for line in lines_of(outcome):
         goal = replace(line.goal, line=line.name)
         if goal.theirs == CEILING:

@@ -167,6 +167,18 @@ def test_a_ratio_that_the_ceiling_forbids_becomes_a_share_of_it():
     assert verdicts.verdict(row(1.3e-3, 1.6e-3)) == "missed: 1.23x of 1.5x"
 
 
+@pytest.mark.parametrize(
+    ("ceiling", "said"),
+    [(5e-4, "missed: 1.25x of 2x"), (6e-4, "missed: 75% of 80%"), (7e-4, "met")],
+)
+def test_a_ratio_that_a_case_names_itself_becomes_a_share_too(ceiling, said):
+    seconds = {"pto": 8e-4, "torch": 1e-3, "peak (i8)": ceiling}
+    outcome = outcome_of("language_quantised", (512, 64, 64), seconds, ("peak (i8)",))
+    outcome.goals = [Goal("pto", "torch", at_most=0.5)]
+    outcome.goals = goals(outcome, ZEN4)
+    assert verdicts.verdict(outcome) == said
+
+
 def test_as_fast_as_another_is_never_impossible():
     row = square(1e-3, 0.9e-3)  # faster than the ceiling, which a noisy neighbour slowed
     assert verdicts.verdict(row) == "missed: 0.90x of 1x"
