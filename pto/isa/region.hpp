@@ -127,15 +127,9 @@ PTO_INLINE auto load_one(W w, const S* p) {
 template <class C, class W, class S>
 PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
   using M = Stored<S>;
-  auto t = make<M>(w);
-  using OneRow = Shape<1, 1, 1, 1, DYNAMIC>;
-  using Steps = isa::Stride<1, 1, 1, 1, DYNAMIC>;
-  TLOAD(t, GlobalTensor<M, OneRow, Steps>(const_cast<M*>(reinterpret_cast<const M*>(p)),
-                                          OneRow(w.elements()), Steps(stride)));
-  if constexpr (kSame<C, M>)
-    return t;
-  else
-    return convert<C>(w, t);
+  alignas(64) M beside[kStep];
+  lanes::gather_steps(beside, reinterpret_cast<const M*>(p), stride, w.elements(), kStep);
+  return load<C>(w, beside);
 }
 
 // Several axes of a tensor that are one axis of the region, the outermost first; strides count
@@ -179,7 +173,7 @@ struct Folded {
       if (stride == 1)
         __builtin_memcpy(to, from, size_t(run) * sizeof(M));
       else
-        for (int64_t i = 0; i < run; ++i) to[i] = from[i * stride];
+        lanes::gather_steps(to, from, stride, run, run);
       to += run;
       j += run;
     }

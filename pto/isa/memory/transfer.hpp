@@ -10,6 +10,7 @@
 // the tile's padding with its padding value (0 unless it names one).
 // Thread safety: blocks may load the same memory; a block that stores must be alone there.
 #pragma once
+#include "pto/isa/cpu/steps.hpp"
 #include "pto/isa/elementwise/elementwise.hpp"
 #include "pto/isa/kernel/enter.hpp"
 #include "pto/isa/tile/global_tensor.hpp"
@@ -55,7 +56,7 @@ PTO_INLINE void load_line(T* d, const T* s, int count, int64_t stride, int lengt
   if (stride == 1)
     copy_from_memory(d, s, size_t(count));
   else
-    for (int i = 0; i < count; ++i) d[i] = s[i * stride];
+    lanes::gather_steps(d, s, stride, count, length);
   for (int i = count; i < length; ++i) d[i] = padding;
 }
 
@@ -73,14 +74,17 @@ PTO_INLINE void load_micro(D& d, const typename D::DType* s, int count, int64_t 
   constexpr int N = kLanes<typename D::DType>;
   using V = Vec<Compute<typename D::DType>, N>;
   const V padding = lanes::splat<V>(padding_of<D>());
+  if constexpr (!Dense) {
+    if (stride != 1) {
+      alignas(64) typename D::DType beside[D::Numel];
+      lanes::gather_steps(beside, s, stride, clamp_count(count, D::Numel), D::Numel);
+      return load_micro<true>(d, beside, count, 1);
+    }
+  }
   PTO_UNROLL
   for (int i = 0; i < D::Numel / N; ++i) {
     const int n = clamp_count(count - i * N, N);
-    V v;
-    if (Dense || stride == 1)
-      v = lanes::load_part<N>(s + i * N, n);
-    else
-      v = lanes::gather<N>(s + i * N * stride, stride, n);
+    V v = lanes::load_part<N>(s + i * N, n);
     if constexpr (D::PadVal != PadValue::Null && D::PadVal != PadValue::Zero)
       v = lanes::select(lanes::first<V>(n), v, padding);
     lanes::store<N>(d.data() + i * N, v);
