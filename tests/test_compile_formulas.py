@@ -91,11 +91,16 @@ CASES = {
     "averages along one axis or three": (
         lambda x: (F.avg_pool1d(x[:, 0], 3, 1, 1, count_include_pad=False) * 2,
                    F.avg_pool2d(x[0], 2, 1) * 2, F.avg_pool3d(x, 2, 1) * 2), PLANES),
+    "averages in steps": (
+        pools(F.avg_pool2d, (2,), (3,), (2, 2, 0, True), ((1, 3), None, 0, True), ((3, 2),)),
+        PLANES),
     "averages of awkward numbers": (pools(F.avg_pool2d, (2, 1), (3, 1, 1)), AWKWARD),
     "averages of no planes": (pools(F.avg_pool2d, (3, 1, 1)), PLANES[:0]),
     "averages in bfloat16": (pools(F.avg_pool2d, (3, 1, 1)), PLANES.bfloat16()),
     "maxima": (maxima((3, 1, 1), ((2, 3), (3, 1), (1, 0), 1, True), ((5, 1), 1)), PLANES),
-    "maxima of equal and awkward numbers": (maxima((2, 1), (3, 1, 1)), AWKWARD),
+    "maxima in steps": (maxima((2,), (3, 2, 1), (3, 2, 1, 1, True), ((2, 4),), (2, 3, 1)), PLANES),
+    "maxima in steps in bfloat16": (maxima((2,), (3, 2, 1)), PLANES.bfloat16()),
+    "maxima of equal and awkward numbers": (maxima((2, 1), (3, 1, 1), (2, 2), (3, 2, 1)), AWKWARD),
     "maxima of nothing but the least": (maxima((3, 1, 1)), torch.full((1, 2, 4, 4), -INF)),
     "maxima of no planes": (maxima((3, 1, 1)), PLANES[:0]),
     "maxima in float64": (maxima((3, 1, 1)), PLANES.double().round()),
@@ -199,8 +204,10 @@ def test_the_gradient_of_an_embedding_is_part_of_a_program():
 
 REFUSED = {
     "a divisor that may be 0": (lambda x: x % (x.abs() + 1), "where a divisor is 0"),
-    "a pool in steps along rows": (lambda x: F.max_pool2d(x.view(1, 2, 4).double(), 2),
-                                   "in steps along rows"),
+    "a pool in long steps along rows": (
+        lambda x: F.max_pool2d(x.view(1, 2, 4).double(), 1, 5), "in steps along rows"),
+    "averages of neighbours in steps": (
+        lambda x: F.avg_pool2d(x.view(1, 2, 4).double(), (1, 3), 2), "in steps along rows"),
     "a pool with gaps": (lambda x: F.max_pool2d(x.view(1, 2, 4).double(), (1, 2), 1, 0, 2),
                          "gaps in its windows"),
     "a pool with large windows": (lambda x: F.avg_pool2d(x.double().repeat(4, 4)[None], 6, 1),

@@ -29,6 +29,11 @@ class Windows:
     pads: tuple[int, ...]
     counts: tuple[Any, ...]
 
+    @property
+    def are_apart(self) -> bool:
+        """Says whether each element lies in one window at most, and none in the padding."""
+        return self.strides == self.sizes and not any(self.pads)
+
     def _axes(self, x: Tensor) -> range:
         return range(x.ndim - len(self.sizes), x.ndim)
 
@@ -37,9 +42,11 @@ class Windows:
         pads: list = []
         along = zip(self._axes(x), self.sizes, self.strides, self.pads, self.counts, strict=True)
         for axis, size, stride, front, count in along:
-            behind = count * stride + size - 1 - front - x.shape[axis]
-            pads = [front, behind, *pads]
-        whole = tile.pad(x, tuple(pads), beyond)
+            ends = count * stride, (count - 1) * stride + size  # of boxes of steps; of the last one
+            is_known = all(isinstance(end, int) for end in ends)
+            end = max(ends) if is_known else count * stride + size - 1
+            pads = [front, end - front - x.shape[axis], *pads]
+        whole = padded(x, pads, beyond)
         for place in itertools.product(*map(range, self.sizes)):
             found = whole
             for axis, start, stride, count in zip(

@@ -74,7 +74,7 @@ def padded(x: Tensor, pads: Sequence[Any], value: Any = 0) -> Tensor:
         if front or behind:
             x = part(x, axis, front, x.shape[axis] - front - behind)
     more = tuple(max(n, 0) if isinstance(n, int) else n for n in pads)
-    return tile.pad(x, more, value) if any(n != 0 for n in more) else x
+    return x if all(isinstance(n, int) and n == 0 for n in more) else tile.pad(x, more, value)
 
 
 def bordered(x: Tensor, pads: Sequence[tuple[int, int]], reflects: bool) -> Tensor:

@@ -10,6 +10,8 @@ from pto.formulas.pools import Windows
 from pto.language.tensor import Tensor
 
 ELEMENTS_MAX = 25  # of a window; a program reads each in a loop of its own
+_APART_MAX = 9  # of a window of averages whose windows lie beside each other
+_STEP_MAX = 4  # along rows, whose elements a vector of memory holds
 _STEPS = "a pool in steps along rows, which ATen reads faster"
 
 
@@ -31,7 +33,8 @@ def avg_pool(
 ) -> Tensor:  # fmt: skip
     only(x.dtype.is_float, f"an average of {x.dtype}")
     windows = _windows(rank, out.shape, kernel, stride, padding)
-    only(windows.strides[-1] == 1, _STEPS)
+    is_small = windows.are_apart and math.prod(windows.sizes) <= _APART_MAX
+    only(windows.strides[-1] == 1 or is_small, _STEPS)
     return windows.average(x, counts_pad, divisor)
 
 
@@ -53,7 +56,7 @@ def max_pool(
     gaps = set(dilation if isinstance(dilation, list | tuple) else [dilation])
     only(gaps == {1}, "a pool with gaps in its windows")
     windows = _windows(rank, out.shape, kernel, stride, padding)
-    only(windows.strides[-1] == 1, _STEPS)
+    only(windows.strides[-1] <= _STEP_MAX, _STEPS)
     return windows.maximum(x)
 
 
