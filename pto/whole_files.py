@@ -19,7 +19,7 @@ def write_whole(path: Path, pieces: Iterable[Any]) -> None:
     Raises OSError, or ValueError for a NUL in the name; the old file then stays as it was.
     """
     # Numbers of processes and threads repeat in other containers and in nested calls.
-    new = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    new = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     try:
         with open(new, "xb") as file:
             for piece in pieces:

@@ -267,6 +267,8 @@ def test_a_file_is_replaced_as_a_whole_also_while_another_replaces_it(tmp_path):
         yield b"last, "
         write_whole(path, [b"first"])
         assert path.read_bytes() == b"first"
+        (unfinished,) = {*tmp_path.iterdir()} - {path}
+        assert unfinished.suffix == ".tmp"  # the cache sweeps what a killed process left of those
         yield b"whole"
 
     write_whole(path, pieces())

@@ -254,6 +254,26 @@ TEST_F(Compiler, errors_in_generated_text_are_ours_and_a_broken_compiler_is_the_
               AllOf(HasSubstr("File too large"), testing::Not(HasSubstr("a defect"))));
 }
 
+// The system ends a process that reads what is missing of a mapped file.
+TEST_F(Compiler, takes_no_part_of_an_object) {
+  const std::string real = find_toolchain(settings()).path;
+  for (const char* bytes : {"0", "20", "100", "3000"}) {
+    set_compiler(
+        script(real + " \"$@\" || exit 1\ncase \"$*\" in *-shared*) ;; *) exit 0;; esac\n" +
+               "while [ \"$1\" != -o ]; do shift; done\ntruncate -s " + bytes + " \"$2\"\n"));
+    EXPECT_THAT(load_error(1), HasSubstr("wrote no whole object")) << bytes;
+  }
+  for (const std::string& name : files(cache())) EXPECT_FALSE(name.ends_with(".so")) << name;
+}
+
+TEST_F(Compiler, takes_a_limit_of_files_for_no_defect) {
+  set_compiler(
+      failing_compiler("echo 'ld: final link failed: File too large' >&2\n"
+                       "echo 'collect2: error: ld returned 1 exit status' >&2; exit 1"));
+  EXPECT_THAT(load_error(1), AllOf(HasSubstr("can be written (File too large)"),
+                                   testing::Not(HasSubstr("a defect"))));
+}
+
 TEST_F(Compiler, shows_only_the_first_lines_of_a_flood) {
   set_compiler(failing_compiler("seq 1 1000; exit 1"));
   EXPECT_THAT(load_error(1),
@@ -262,9 +282,10 @@ TEST_F(Compiler, shows_only_the_first_lines_of_a_flood) {
 
 TEST_F(Compiler, reports_a_compiler_that_is_killed_hangs_or_writes_nothing) {
   set_compiler(failing_compiler("kill -KILL $$"));
-  EXPECT_THAT(load_error(1), HasSubstr("was killed by a signal: Killed"));
+  EXPECT_THAT(load_error(1), AllOf(HasSubstr("was killed by a signal: Killed"),
+                                   HasSubstr("close files and programs")));
   set_compiler(failing_compiler("exit 0"));
-  EXPECT_THAT(load_error(1), HasSubstr("wrote no object"));
+  EXPECT_THAT(load_error(1), HasSubstr("wrote no whole object"));
   set_compiler(failing_compiler("sleep 1000"));
   setenv("PTO_COMPILE_SECONDS", "0.1", 1);
   EXPECT_THAT(load_error(1),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/compiler/toolchain.hpp"
 
+#include <elf.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -61,11 +62,21 @@ std::string telling_lines(const std::string& output) {
   return all;
 }
 
-// True for a failure of the folder, not of the text.
-bool is_disk_failure(const std::string& output) {
-  return output.find(std::strerror(ENOSPC)) != std::string::npos ||
-         output.find(std::strerror(EDQUOT)) != std::string::npos ||
-         output.find(std::strerror(EROFS)) != std::string::npos;
+// Returns the error of the folder, not of the text, that a compiler's output names; else 0.
+int disk_error_in(const std::string& output) {
+  for (const int error : {ENOSPC, EDQUOT, EROFS, EFBIG})
+    if (output.find(std::strerror(error)) != output.npos) return error;
+  return 0;
+}
+
+// True for an object that has the table of its sections, which linkers write last. The system ends
+// a process that reads behind the end of a mapped file.
+bool is_whole(const std::string& object) {
+  const std::string content = read_file(object).value_or("");
+  Elf64_Ehdr head{};
+  if (content.size() < sizeof head || !content.starts_with(ELFMAG)) return false;
+  std::memcpy(&head, content.data(), sizeof head);
+  return head.e_shoff + uint64_t(head.e_shnum) * head.e_shentsize <= content.size();
 }
 
 // True where another process has removed the folder of a compilation, or removes it just now.
@@ -87,7 +98,7 @@ std::string what_happened(const ProcessResult& result, double seconds) {
     case ProcessResult::Signalled:
       return std::string("was killed by a signal: ") + strsignal(result.code);
     default:
-      return result.code == 0 ? "wrote no object"
+      return result.code == 0 ? "wrote no whole object"
                               : "failed with exit status " + std::to_string(result.code);
   }
 }
@@ -118,7 +129,8 @@ std::string level_of(const Source& source) {
                       ErrorKind::Runtime);
   }
   const bool slow = result.end == ProcessResult::TimedOut;
-  const bool refused = result.end == ProcessResult::Exited && result.code != 0;
+  const bool ended = result.end == ProcessResult::Exited;
+  const bool refused = ended && result.code != 0;
   const bool hosted = source.kind == Source::Hosted;
   const std::string why =
       refused && hosted ? "the text must be valid " + level_of(source) + " for this compiler"
@@ -128,8 +140,10 @@ std::string level_of(const Source& source) {
   fail({source.name + ": the C++ compiler " + toolchain.path + " " +
             what_happened(result, seconds) + telling_lines(result.output),
         why,
-        slow ? "set PTO_COMPILE_SECONDS higher, or PTO_CXX to another compiler"
-             : (hosted ? "correct the text" : "set PTO_CXX to another compiler")},
+        slow     ? "set PTO_COMPILE_SECONDS higher, or PTO_CXX to another compiler"
+        : !ended ? "close files and programs, or set PTO_CXX to another compiler"
+        : hosted ? "correct the text"
+                 : "set PTO_CXX to another compiler"},
        ErrorKind::Runtime);
 }
 
@@ -218,7 +232,8 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   int most = 1;
   const std::vector<Unit> units = side_by_side(source, &most);
   if (units.size() > 1 &&
-      compile_units(units, most, toolchain, source, folder, object, settings, interrupted))
+      compile_units(units, most, toolchain, source, folder, object, settings, interrupted) &&
+      is_whole(object))
     return object;
   write_file(stem + ".cpp", source.text + joined(source.files, "", text_including));
 
@@ -242,10 +257,9 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   options.interrupted = interrupted;
   const ProcessResult result = run_process(arguments, options);
   if (result.end == ProcessResult::Interrupted) fail_interrupted(source);
-  if (result.succeeded() && access(object.c_str(), R_OK) == 0) return object;
-  if (is_disk_failure(result.output)) {
-    throw std::system_error(ENOSPC, std::generic_category(), folder);
-  }
+  if (result.succeeded() && is_whole(object)) return object;
+  if (const int error = disk_error_in(result.output))
+    throw std::system_error(error, std::generic_category(), folder);
   if (is_removed(stem + ".cpp")) throw std::system_error(ENOENT, std::generic_category(), folder);
   write_file(
       folder + "/output.log",
