@@ -177,10 +177,12 @@ def test_other_cpus_and_programs_have_other_entries(own_cache, monkeypatch):
 DAMAGED = ["", "{", "[]", '{"format": 9, "entries": {}}', '{"format": 1}',
            '{"format": 1, "entries": {"CPU": {"KEY": {"options": {"speed": 3}}}}}',
            '{"format": 1, "entries": {"CPU": {"KEY": {"options": {"workers": -3}}}}}',
-           '{"format": 1, "entries": {"CPU": 3}}', "\x00\xff"]  # fmt: skip
+           '{"format": 1, "entries": {"CPU": {"KEY": {"options": {"order": "wide"}}}}}',
+           '{"format": 1, "entries": {"CPU": {"KEY": {"options": {"order": "\\ud800"}}}}}',
+           '{"format": 1, "entries": {"CPU": 3}}', "\x00\xff", "[" * 100_000]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", DAMAGED)
+@pytest.mark.parametrize("text", DAMAGED, ids=[text[-40:] for text in DAMAGED])
 def test_a_damaged_file_is_named_once_and_replaced(own_cache, text):
     own_cache.parent.mkdir(exist_ok=True)
     own_cache.write_text(text, encoding="latin-1")
@@ -221,6 +223,15 @@ def test_a_candidate_with_other_bits_is_left_out(monkeypatch):
 def test_mistakes_are_named():
     with pytest.raises(pto.Error, match="tune: the function is a value of type builtins.function"):
         pto.tune(softmax_of, X)
-    for budget in (0, -1, True, "long", None):
-        with pytest.raises(pto.Error, match="tune: budget_s is "):
+    for budget in (0, -1, True, "long", None, float("inf")):
+        with pytest.raises(pto.Error, match="tune: budget_s is .*\n.*\n.* above 0 and below 1e6"):
             pto.tune(pto.jit(softmax_of), X, budget_s=budget)
+    for path in (os.fsencode("bytes.json"), 3):
+        with pytest.raises(pto.Error, match="tune: the path is "):
+            pto.tune(pto.jit(softmax_of), X, path=path)
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("budget", [np.float32(0.1), np.int64(1)])
+def test_a_budget_may_be_a_number_of_numpy(budget):
+    assert pto.tune(pto.jit(softmax_of), X[:0], budget_s=budget).seconds > 0

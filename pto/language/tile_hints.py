@@ -247,7 +247,7 @@ def _changes(given: dict[str, Any]) -> dict[str, Hint]:
             continue
         if name in _INERT:
             _warn_once(name, f"{name} changes nothing", _INERT[name])
-        changes[name] = _option(name, value)
+        changes[name] = option(name, value)
     return changes
 
 
@@ -273,7 +273,8 @@ def _hint(name: str, value: Any) -> dict[str, Hint]:
     return {"vec_tile": Hint(_sizes("options", tuple(value)), is_loose=True)}
 
 
-def _option(name: str, value: Any) -> Hint:
+def option(name: str, value: Any) -> Hint:
+    """The hint of an option; raises KeyError, InvalidType or InvalidValue for what is none."""
     kind = _OPTIONS[name]
     if type(value) is not kind or (kind is int and not 0 <= value < 1 << 63):
         wanted = {int: "an integer from 0 on", str: "a text", bool: "True or False"}[kind]

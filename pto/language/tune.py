@@ -16,10 +16,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from pto import _core
 from pto.cells import ShownAsText, preformatted, table
+from pto.container import path_of
 from pto.errors import InvalidType, InvalidValue
 from pto.language.arguments import is_typed
 from pto.language.copies import copies_of
@@ -110,7 +112,7 @@ def tune(f: Any, *args: Any, budget_s: float = 30, path: Any = None, **kwargs: A
     _check(f, budget_s)
     function, args, kwargs = f.plain(args, kwargs)
     recordable("tune", function, args, kwargs)  # refuses what has no kernels
-    store = Store(own_file() if path is None else str(path))
+    store = Store(own_file() if path is None else str(path_of(path, "tune")))
     store.check_writable()
     search = _Search(function, args, kwargs)
     started = time.perf_counter()
@@ -135,12 +137,12 @@ def _check(f: Any, budget_s: Any) -> None:
             "pass such a function, then its arguments",
             user_line(),
         )
-    is_number = isinstance(budget_s, int | float) and not isinstance(budget_s, bool)
+    is_number = isinstance(budget_s, Real) and not isinstance(budget_s, bool)
     if not is_number or not 0 < budget_s < 1e6:
         raise InvalidValue(
             f"tune: budget_s is {budget_s!r}",
             "it is how many seconds the search may take",
-            "pass a number above 0",
+            "pass a number above 0 and below 1e6",
             user_line(),
         )
 

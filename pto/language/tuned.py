@@ -25,12 +25,11 @@ from pto import _core
 from pto.config import config
 from pto.errors import Failure
 from pto.language.location import user_line
+from pto.language.tile_hints import option
 from pto.locks import Lock
 from pto.whole_files import write_whole
 
 FORMAT = 1
-OPTIONS: dict[str, type] = {"merge": int, "order": str, "prefetch_bytes": int, "workers": int,
-                            "tiles_per_task": int}  # fmt: skip
 _read: dict[str, tuple[tuple, dict]] = {}  # path -> (what stat says, entries)
 _lock = Lock()
 
@@ -163,21 +162,16 @@ class Store:
                 raise ValueError(f"its format is {found['format']!r}, and this pto reads {FORMAT}")
             for some in found["entries"].values():
                 for entry in some.values():
-                    _check(entry["options"])
+                    for name, value in entry["options"].items():
+                        option(name, value)
             return found["entries"]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            text = (f"pto.tune: {self.path} is not read: {type(error).__name__}: {error}\n"
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            what = getattr(error, "what", error)
+            text = (f"pto.tune: {self.path} is not read: {type(error).__name__}: {what}\n"
                     "  why: it holds what a tuner found, as JSON, and this is damaged or of another"
                     " version\n  fix: remove it, and tune again")  # fmt: skip
             warnings.warn(text, RuntimeWarning, stacklevel=2)
             return {}
-
-
-def _check(options: dict[str, Any]) -> None:
-    for name, value in options.items():
-        kind = OPTIONS[name]
-        if type(value) is not kind or (kind is int and not 0 <= value < 1 << 63):
-            raise ValueError(f"{name} is {value!r}")
 
 
 def form_of(jit: Any, **changes: Any) -> Any:
