@@ -117,6 +117,8 @@ def test_arrays_of_every_library_are_taken(value, dtype, size):
     (np.zeros(3, ml_dtypes.float8_e5m2), "elements of type float8_e5m2"),
     (memoryview(b"ab").cast("c"), r"elements of type \|S1"),
     (torch.zeros(3, 3).to_sparse(), "a tensor of layout torch.sparse_coo\n.*\n.*x.to_dense"),
+    (torch.zeros(3, dtype=torch.cfloat).conj(), "conjugates or negates.*\n.*\n.*resolve_conj"),
+    (torch.zeros(3, dtype=torch.cfloat).conj().imag, "conjugates or negates.*\n.*\n.*resolve_neg"),
 ])  # fmt: skip
 def test_what_is_no_array_is_refused(value, text):
     with pytest.raises(pto.Error, match=text):

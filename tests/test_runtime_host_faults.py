@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Level host: whatever fails, the error names it, the runtime goes on, nothing is left behind."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from host_cases import In, Inout, Number, good_run, run
 
 import pto
 from pto.errors import TaskFailure
+from pto.tasks.turn import RunCancelled, Turn
 
 # --- failures ------------------------------------------------------------------------------------
 
@@ -198,6 +200,78 @@ def test_a_run_can_be_cancelled_before_and_after_it_began(two, kernels):
             cancelled.result(10)
     assert not first.cancel()
     good_run(two, kernels)
+
+
+@pytest.fixture
+def quick_switches():
+    """A switch of threads may come between any two steps."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_a_run_that_is_cancelled_leaves_an_orchestration_that_goes_on(two, kernels):
+    begun, went_on = threading.Event(), []
+
+    def orch(ctx, args):
+        begun.set()
+        for _ in range(1000):
+            time.sleep(0.005)
+        went_on.append(True)
+
+    two.register("it", orch=orch)
+    run = two.submit("it")
+    begun.wait(10)
+    assert run.cancel()
+    with pytest.raises(TaskFailure, match="it was cancelled"):
+        run.result(20)
+    assert not went_on
+    good_run(two, kernels)
+
+
+def test_a_run_that_is_cancelled_before_its_orchestration_begins_does_not_begin():
+    turn = Turn(None, 0)
+    assert turn.cancel()
+    with pytest.raises(RunCancelled), turn.of(1):
+        pytest.fail("it has begun")
+
+
+class EngineThatStops:
+    @staticmethod
+    def stop(*_):
+        return True
+
+
+def test_a_run_with_a_deadline_may_be_cancelled_while_its_orchestration_begins(quick_switches):
+    turns = []
+
+    def begins():
+        for _ in range(300):
+            turns.append(Turn(EngineThatStops, 60))
+            with contextlib.suppress(RunCancelled), turns[-1].of(1):
+                pass
+
+    thread = threading.Thread(target=begins, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while thread.is_alive() and time.monotonic() < deadline:
+        if turns:
+            turns[-1].cancel()
+    assert len(turns) == 300 and not thread.is_alive()
+
+
+def test_cancel_stops_no_other_run(two):
+    begun, ends = threading.Event(), threading.Event()
+    two.register("waits", orch=lambda ctx, args: begun.set() or ends.wait(20))
+    two.register("it", orch=lambda ctx, args: None)
+    first = two.submit("it")
+    first.result(20)
+    second = two.submit("waits")
+    begun.wait(20)
+    assert not first.stop()  # to which cancel() comes where the run ends meanwhile
+    ends.set()
+    assert second.result(20) is True
 
 
 def test_close_waits_for_what_has_begun_and_ends_the_processes(kernels):

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import pto
 
@@ -123,6 +124,14 @@ def test_a_tensor_whose_storage_was_resized_is_refused(rt, level):
         refused(ValueError, text, lambda: host.run("p"))
 
 
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+def test_a_tensor_that_only_stands_for_others_is_refused(rt):
+    with FakeTensorMode():
+        fake = torch.ones(4)
+    refused(ValueError, "argument 0 has elements but no memory",
+            lambda: rt.run("p", [pto.Arg.input(fake), pto.Arg.scalar(0)]))  # fmt: skip
+
+
 @pytest.mark.parametrize("options, text", [
     ({"workers": 100000}, "workers is 100000"),
     ({"workers": 1024}, "1024 workers and a window of 4096 tasks"),
@@ -162,9 +171,11 @@ def test_a_timeout_is_a_number(rt):
         refused(ValueError, "timeout is ", lambda w=wrong: run.wait(w))
         refused(ValueError, "timeout is ", lambda w=wrong: run.result(w))
     assert run.wait(10**400) and run.wait(float("inf")) and run.wait(-1) in (True, False)
+    assert run.wait(np.float32(9)) and run.wait(np.int64(9))
 
 
 @pytest.mark.parametrize("deadline", [float("nan"), float("inf"), 10**400, 1e10, -1, 0, "1", True])
 def test_a_deadline_is_a_number_of_seconds(rt, deadline):
     args = [pto.Arg.inout(np.zeros(4, np.float32)), pto.Arg.scalar(0)]
     refused(ValueError, "deadline is ", lambda: rt.run("p", args, deadline=deadline))
+    rt.run("p", args, deadline=np.float32(60))

@@ -142,6 +142,19 @@ def test_a_child_forked_by_an_orchestration_sends_nothing(two, kernels, exits):
     good_run(two, kernels)
 
 
+def test_a_child_forked_by_a_kernel_is_no_worker(two, kernels):
+    def orch(ctx, args):
+        return ctx.submit(3, "forks", [Inout(args)]) and None
+
+    for _ in range(3):
+        child = np.zeros(1, np.int64)
+        _, report = run(two, orch, {"forks": odd_errors.forks}, child, deadline=20)
+        with contextlib.suppress(ProcessLookupError), os.fdopen(os.pidfd_open(child[0])) as ended:
+            assert select.select([ended], [], [], 20)[0]
+        assert report.replaced_workers == 0
+    good_run(two, kernels)
+
+
 class Alarm(BaseException):
     pass
 

@@ -120,11 +120,11 @@ void bind_host(nb::module_& m) {
       .def("end", &PythonHost::end, "Waits for all; raises TaskFailure.")
       .def(
           "stop",
-          [](PythonHost& self, const std::string& text, bool kills) {
+          [](PythonHost& self, const std::string& text, bool kills, uint64_t run) {
             const Unlocked unlocked;
-            self.engine().stop(text, kills);
+            return self.engine().stop(text, kills, run);
           },
-          "text"_a, "kills"_a)
+          "text"_a, "kills"_a, "run"_a = 0, "False where `run` is not under way; 0: any.")
       .def("workers", &PythonHost::workers, "(place of the device, process, starts) of each.")
       .def_prop_ro("is_running", [](PythonHost& self) { return self.engine().is_running(); })
       .def("close", &PythonHost::close)

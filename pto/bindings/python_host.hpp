@@ -132,14 +132,14 @@ class PythonHost {
         {ProgramKind::Python, name, std::string(payload.c_str(), payload.size()), {}, {}});
   }
 
-  void begin(double deadline, const PathText& trace_path, int trace_level) {
+  uint64_t begin(double deadline, const PathText& trace_path, int trace_level) {
     request_ = {trace_path.text, trace_level};
     trace_ = {};
     HostRunOptions options;
     options.deadline_s = deadline;
     options.window = kWindow;
     options.trace = request_.begin(trace_);
-    engine_->begin_run(options);
+    return engine_->begin_run(options);
   }
 
   // Returns 0 and submits nothing if an array lies outside shared memory.

@@ -17,12 +17,14 @@ void RunArguments::add(int type, nb::handle value, const std::string& dtype, siz
   nb::ndarray<nb::ro, nb::device::cpu> array;
   if (!nb::try_cast(value, array) || array.ndim() > size_t(PTO_MAX_RANK))
     fail({"argument " + std::to_string(index) +
-              " is no array in the memory of this machine with "
-              "at most " +
+              " is no array in the memory of this machine with at most " +
               std::to_string(PTO_MAX_RANK) + " dimensions",
           "tasks take arrays of NumPy, of PyTorch on the CPU, and those with DLPack or a buffer",
           "convert it: numpy.asarray(x), or x.cpu() of a tensor"},
          ErrorKind::Type);
+  if (array.data() == nullptr && array.size() > 0)
+    fail({"argument " + std::to_string(index) + " has elements but no memory",
+          "it stands for another tensor", "pass a tensor that owns its elements"});
   if (type != kInput) {
     nb::ndarray<nb::device::cpu> writable;
     if (!nb::try_cast(value, writable))

@@ -325,6 +325,12 @@ def _check_array(call: str, value: Any) -> None:
             "tasks read each element where it lies, also one that is zero",
             "convert it: x.to_dense()",
         )
+    if hasattr(value, "resolve_neg") and (value.is_conj() or value.is_neg()):
+        raise InvalidValue(
+            f"{call}: a tensor that torch conjugates or negates where it reads it",
+            "tasks read each element as it lies in memory",
+            "pass x.resolve_conj().resolve_neg(), a copy",
+        )
     array = value if hasattr(value, "dtype") else as_numpy(value)
     if hasattr(array, "__array_interface__") and not has_numbers(array.dtype):
         text = "Python objects" if array.dtype.hasobject else f"elements of type {array.dtype}"

@@ -12,6 +12,7 @@ run raises the first cause, and the runtime stays usable. Any thread may call al
 
 import os
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 from pto import _core
@@ -233,7 +234,7 @@ def checked_deadline(deadline: float | None) -> float:
     """The deadline in seconds, 0 for none."""
     if deadline is None:
         return 0.0
-    is_number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
+    is_number = isinstance(deadline, Real) and not isinstance(deadline, bool)
     if not is_number or not 0 < deadline < _DEADLINE_MOST_S:
         raise InvalidValue(
             f"deadline is {deadline!r:.60}", "a deadline counts seconds from the start of the run",

@@ -17,7 +17,6 @@ end with this process, however it ends. Any thread may call all functions.
 """
 
 import atexit
-import ctypes
 import inspect
 import os
 import sys
@@ -49,22 +48,12 @@ from pto.tasks.runtime import (
 )
 from pto.tasks.shared import PrivateCopies, SharedMemory
 from pto.tasks.tracing import Tracing
+from pto.tasks.turn import RunStopped, Turn
 
 _OPTIONS = {"platform": "cpu", "devices": (0,), "memory": None, "threads": 0}
 _WORKER = Path(__file__).parent.parent / "lib" / "pto_worker"
 _DEVICES_MOST = 256
 _open: "weakref.WeakSet[HostRuntime]" = weakref.WeakSet()
-
-
-class DeadlinePassed(Failure):
-    """Raised inside an orchestration that goes on when its run's deadline has passed."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the run's deadline has passed",
-            "the caller gave run() a deadline",
-            "let this exception pass, or call run() with a longer deadline",
-        )
 
 
 class HostRuntime(Runtime):
@@ -138,12 +127,13 @@ class HostRuntime(Runtime):
 
         `deadline`: seconds after which workers that still run are killed, and the run fails.
         """
-        return self._queue.execute(name, self._work(name, args, deadline))
+        return self._queue.execute(name, self._work(name, args, deadline)[0])
 
     def submit(self, name: str, args: Any = None, deadline: float | None = None) -> Run:
         """Queues a run; its arrays belong to it until it has ended."""
-        run = Run(name, self._work(name, args, deadline), self._queue)
-        run.stop = lambda: self._engine.stop("it was cancelled", True)
+        work, turn = self._work(name, args, deadline)
+        run = Run(name, work, self._queue)
+        run.stop = turn.cancel
         self._queue.submit(run)
         return run
 
@@ -204,9 +194,9 @@ class HostRuntime(Runtime):
         """Does the work in its turn among the runs."""
         return self._queue.execute(name, work)
 
-    def _begin(self, seconds: float, trace: Any) -> None:
+    def _begin(self, seconds: float, trace: Any) -> int:
         self.end_failed_run()
-        self._engine.begin(seconds, trace.path, trace.level)
+        return self._engine.begin(seconds, trace.path, trace.level)
 
     def end_failed_run(self) -> None:
         """Ends the engine's run if an error came before its end, such as one of a signal handler:
@@ -242,34 +232,34 @@ class HostRuntime(Runtime):
         (only,) = package.kernels
         return self._engine.add_kernel(only.code.functions, only.symbol)
 
-    def _work(self, name: str, args: Any, deadline: float | None) -> Work:
+    def _work(self, name: str, args: Any, deadline: float | None) -> tuple[Work, Turn]:
         self._check_usable()
         found = self._found(name)
-        seconds = checked_deadline(deadline)
-        return lambda: self._orchestrate(name, *found, args, seconds)
+        turn = Turn(self._engine, checked_deadline(deadline))
+        return lambda: self._orchestrate(name, *found, args, turn), turn
 
     def _found(self, name: str) -> tuple[Callable, dict[str, HostKernel]]:
         with self._lock:
             return registered(self._programs, name)
 
     def _orchestrate(
-        self, name: str, orch: Callable, kernels: dict, args: Any, seconds: float
+        self, name: str, orch: Callable, kernels: dict, args: Any, turn: Turn
     ) -> tuple[HostReport, Any]:
         trace = self._tracing.request()
         copies = PrivateCopies(self._memory)
-        self._begin(seconds, trace)
+        number = self._begin(turn.seconds, trace)
         context = Context(self, self._engine, kernels, copies)
         raised = value = counts = None
         try:
-            with _Deadline(seconds):
+            with turn.of(number):
                 value = orch(context, args)
         except BaseException as error:  # noqa: BLE001 raised again below
             raised = error
         refuse_fork(self._process)  # the orchestration may have returned in a child, too
         if raised is not None:
             why = f"its orchestration raised {type(raised).__name__}: {_text_of(raised)}"
-            if isinstance(raised, DeadlinePassed):  # the engine may not have noticed yet
-                why = f"its deadline of {seconds:g} s has passed"
+            if isinstance(raised, RunStopped):  # the engine may not have noticed yet
+                why = turn.why(raised)
             self._engine.stop(why, False)
         context.end()
         while counts is None:
@@ -277,7 +267,7 @@ class HostRuntime(Runtime):
                 counts = self._tracing.keep(name, self._engine.end(), trace)
             except Failure as failure:
                 counts = {}
-                if raised is None or isinstance(raised, DeadlinePassed | AwaitedTaskFailed):
+                if raised is None or isinstance(raised, RunStopped | AwaitedTaskFailed):
                     raised = failure
             except BaseException as interrupt:  # noqa: BLE001 the run still has to end
                 raised = raised or interrupt
@@ -312,31 +302,6 @@ def _text_of(error: BaseException) -> str:
         return str(error).encode(errors="replace").decode()
     except Exception as failure:  # noqa: BLE001 whatever its __str__ raises
         return f"(its text cannot be had: {type(failure).__name__})"
-
-
-class _Deadline:
-    """Raises DeadlinePassed in the orchestrating thread if that goes on for too long."""
-
-    def __init__(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._interrupt) if seconds else None
-        self._thread, self._is_over, self._lock = threading.get_ident(), False, threading.Lock()
-
-    def __enter__(self) -> None:
-        if self._timer is not None:
-            self._timer.daemon = True
-            self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _interrupt(self) -> None:
-        with self._lock:
-            if not self._is_over:
-                raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-                raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(DeadlinePassed))
 
 
 def _checked_devices(devices: Any) -> list[int]:

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from pto.errors import Failure, InvalidValue
@@ -57,7 +58,7 @@ class Run:
         self._work, self._queue = work, queue
         self._has_ended = threading.Event()
         self._error: BaseException | None = None
-        self.stop: Callable[[], None] | None = None
+        self.stop: Callable[[], bool] | None = None
 
     @property
     def done(self) -> bool:
@@ -92,10 +93,7 @@ class Run:
         """
         if self._queue.cancel(self):
             return True
-        if self.done or self.stop is None:
-            return False
-        self.stop()
-        return True
+        return not self.done and self.stop is not None and self.stop()
 
     def __repr__(self) -> str:
         state = "under way" if not self.done else "failed" if self._error else "done"
@@ -257,7 +255,7 @@ class RunQueue:
 def _checked_timeout(timeout: Any) -> float | None:
     if timeout is None:
         return None
-    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    is_number = isinstance(timeout, Real) and not isinstance(timeout, bool)
     if not is_number or timeout != timeout:
         raise InvalidValue(
             f"timeout is {timeout!r:.60}",

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python kernels whose errors are hard to tell, or that nobody runs."""
 
+import os
 import threading
+import time
 
 
 class Unsendable(Exception):
@@ -45,3 +47,11 @@ def generates(x):
 
 async def awaits(x):
     x[...] = 1
+
+
+def forks(x):
+    """Its child returns too, after the task has ended."""
+    if child := os.fork():
+        x[0] = child
+    else:
+        time.sleep(0.1)

@@ -38,7 +38,8 @@ ErrorText text_of(const TaskFailure& first) {
             kFix};
   return {"task " + std::to_string(first.task) + " (" + first.name + ")" +
               (first.site.empty() ? "" : ", submitted at " + first.site) + ", failed" +
-              (first.place.empty() ? "" : " " + first.place) + ": " + first.text,
+              (first.place.empty() ? "" : " " + first.place) + ": " +
+              (first.text.empty() ? "it gave no text" : first.text),
           first.others == 0   ? "no other task followed it"
           : first.others == 1 ? "1 task follows it or failed too, and did not run"
                               : tasks(first.others) + " follow it or failed too, and did not run",

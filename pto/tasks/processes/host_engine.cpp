@@ -99,7 +99,7 @@ void HostEngine::remove_program(uint32_t program) {
 
 // --- a run ---------------------------------------------------------------------------------------
 
-void HostEngine::begin_run(const HostRunOptions& options) {
+uint64_t HostEngine::begin_run(const HostRunOptions& options) {
   State& state = *state_;
   const State::Lock lock(state.mutex_);
   PTO_ASSERT(!state.is_closing_);
@@ -108,6 +108,7 @@ void HostEngine::begin_run(const HostRunOptions& options) {
   ++state.run_;
   state.trace_ = options.trace;
   if (state.trace_ != nullptr) state.begin_trace();
+  return state.run_;
 }
 
 void HostEngine::State::check(const HostTaskSpec& spec) const {
@@ -319,9 +320,11 @@ bool HostEngine::is_running() const {
   return state_->book_.is_running();
 }
 
-void HostEngine::stop(const std::string& text, bool kills) {
+bool HostEngine::stop(const std::string& text, bool kills, uint64_t run) {
   const State::Lock lock(state_->mutex_);
-  if (state_->book_.is_running()) state_->book_.stop(text, kills);
+  if (!state_->book_.is_running() || (run != 0 && run != state_->run_)) return false;
+  state_->book_.stop(text, kills);
+  return true;
 }
 
 std::vector<WorkerState> HostEngine::workers() const {

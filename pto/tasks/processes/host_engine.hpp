@@ -106,7 +106,7 @@ class HostEngine {
   uint32_t add_program(const ProgramImage& image);
   void remove_program(uint32_t program);  // no task of it may be submitted any more
 
-  void begin_run(const HostRunOptions& options);
+  uint64_t begin_run(const HostRunOptions& options);  // returns the number of the run
   // Waits while the window is full. Throws Error for a task that cannot run, and after the run was
   // stopped.
   TaskId submit(const HostTaskSpec& spec);
@@ -124,8 +124,9 @@ class HostEngine {
   // Waits for all tasks. Throws HostError for the first failure.
   HostReport end_run();
   bool is_running() const;  // between begin_run() and the return of end_run()
-  // Starts nothing more, kills running tasks if `kills`, and fails the run with this text.
-  void stop(const std::string& text, bool kills);
+  // Starts nothing more, kills running tasks if `kills`, and fails the run with this text. Returns
+  // false, and does nothing, where no run is under way, or another one than `run`; 0: any.
+  bool stop(const std::string& text, bool kills, uint64_t run = 0);
 
   std::vector<WorkerState> workers() const;
 
