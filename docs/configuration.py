@@ -160,8 +160,9 @@ print(pto.config)                   # every attribute with its value
 
 {changed}
 
-An empty text brings back the default. `python -m pto machine` prints the machine, and the sizes
-that follow from it. The tables say from when an assignment counts, and a changed variable that has
+An empty variable is an unset one, and an empty text brings back the default of `cxx`, `cache_dir`,
+`target` and `tuned`. `python -m pto machine` prints the machine, and the sizes that follow from it.
+The tables say from when an assignment counts, and a changed variable that has
 no attribute; the variables of `threads`, `weights`, `matmul_precision` and `interpret` are
 read once.
 

@@ -270,7 +270,7 @@ class Entry:
     def chosen_types(self, example: probes.Example) -> str:
         """The element types that a parameter of the function may name."""
         parameters = [*inspect.signature(self.value).parameters]
-        for name in ("kind", "dtype", "out_dtype"):
+        for name in ("dtype", "out_dtype"):
             if name in parameters and probes.is_expression(example.code):
                 found = example.accepted(name, parameters.index(name))
                 return f"`{name}`: {probes.named(found)}"

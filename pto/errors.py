@@ -102,7 +102,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {close[0]}?"
     if len(names) > _MOST_LISTED:
         return f"none of the {len(names)} known names is spelled alike"
-    return f"the known names are {', '.join(names)}"
+    return f"the known names are {', '.join(names)}" if names else "no name is known"
 
 
 def unknown_attribute(owner: str, name: str, known: Iterable[str], why: str = "") -> AttributeError:
@@ -111,5 +111,7 @@ def unknown_attribute(owner: str, name: str, known: Iterable[str], why: str = ""
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     return UnknownAttribute(
-        f"{owner} has no {name}", why or nearest(name, known), f"dir({owner}) lists its names"
+        f"{owner} has no {name}",
+        why or nearest(name, [one for one in known if not one.startswith("_")]),
+        f"dir({owner}) lists its names",
     )

@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 19040,
+    "adapters": 19055,
     "aten": 3610,
     "base": 1665,
     "bench": 1224,
@@ -56,7 +56,7 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5570,
     "isa": 22715,  # functions of doubles on vectors took 300; elements some steps apart 100
-    "language": 13200,
+    "language": 13295,
     "launch": 7205,
     "models": 2500,
     "operators": 3385,

@@ -69,6 +69,15 @@ def test_another_size_than_the_annotated_one_is_an_error(x, y, what):
     assert what in str(caught.value) and caught.value.why and caught.value.fix
 
 
+def test_a_fixed_size_is_checked_before_a_trace_with_the_sizes_of_others():
+    @pto.jit
+    def copied(x: pto.Tensor[pto.DYN, 8], out: pto.Tensor[pto.STATIC, pto.STATIC]):
+        out[:] = x
+
+    with pytest.raises(ValueError, match="x has the size 2 along axis 1, .*DYN, 8]"):
+        copied(X[0], X[0].copy())
+
+
 @pytest.mark.parametrize("sizes", ["a", (-1, 2), (..., 3, ...), (2.5,), True])
 def test_an_annotation_that_is_none_is_an_error_at_once(sizes):
     with pytest.raises(pto.Error) as caught:
@@ -254,3 +263,13 @@ def test_a_name_beside_lists_that_stand_for_several_parameters_is_refused(given,
         product(*given, **named)
     assert isinstance(raised.value, TypeError) and "they are a, b, c, out" in raised.value.why
     assert raised.value.fix and "test_annotations.py" in str(raised.value)
+
+
+def test_a_float_beside_lists_may_be_a_constant_and_left_out():
+    @pto.jit(constants="scale")
+    def scaled(inputs, outputs, scale=2.0):
+        outputs[0][:] = inputs[0] * (scale if scale > 0 else 1.0)
+
+    for more, want in (((), 2), ((3.0,), 3), ((-1.0,), 1)):
+        scaled([X], [out := np.zeros_like(X)], *more)
+        np.testing.assert_array_equal(out, X * want)

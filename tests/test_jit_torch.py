@@ -128,6 +128,17 @@ print(name)
 """
 
 
+def test_an_error_in_a_graph_that_may_not_break_is_told_beside_pytorchs():
+    squared = pto.jit(lambda x: x @ x)
+    with (
+        pytest.warns(RuntimeWarning, match="test_jit_torch.py:.*matmul: an operand has the shape"),
+        pytest.raises(torch._dynamo.exc.Unsupported),
+    ):
+        torch.compile(lambda x: squared(x), backend="eager", fullgraph=True)(torch.ones(2))
+    with pytest.raises(ValueError, match="matmul: an operand has the shape"):
+        torch.compile(lambda x: squared(x), backend="eager")(torch.ones(2))
+
+
 def test_a_new_process_compiles_at_first_sight_and_has_the_same_names(tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
     done = children.run(tmp_path / "mine.py", "compile")

@@ -82,6 +82,48 @@ def test_a_float_that_steers_is_a_constant(name):
         np.testing.assert_allclose(jitted(x, value), function(x, value), 1e-12)
 
 
+def test_the_type_of_a_float_that_a_branch_or_loop_reads_steers():
+    @pto.jit
+    def in_a_branch(x, k):
+        y = x
+        if x[0] > 0:
+            y = x * 2 if type(k) is float else x * 3
+        return y
+
+    @pto.jit
+    def in_a_loop(x, k):
+        for _ in pto.loop(x.shape[0]):
+            x = x * 2 if type(k) is float else x * 3
+        return x
+
+    x = np.ones(2, "f4")
+    assert in_a_branch(x, 0.5).tolist() == [2, 2] and in_a_loop(x, 0.5).tolist() == [4, 4]
+
+
+def test_a_program_that_writes_takes_floats_as_numbers_of_the_call():
+    @pto.jit
+    def step(w, gradient, rate, decay=0.0):
+        w[:] = w - rate * (gradient + decay * w)
+
+    @pto.jit
+    def steps(w, gradient, rate):
+        for i in pto.loop(w.shape[0]):
+            w[i] = w[i] - rate * gradient[i]
+
+    w, gradient = np.ones((3, 2), "f4"), np.full((3, 2), 2, "f4")
+    want, places = w.astype("f8"), [(1.0, 0.5), (0.25, 0.0), (0.125, 3.0)]
+    assert kernels(lambda: [step(w, gradient, *numbers) for numbers in places]) == 1
+    for rate, decay in places:
+        want = want - rate * (gradient + decay * want)
+    np.testing.assert_allclose(w, want, 1e-6)
+    for rate in (0.5, 0.25):
+        steps(w, gradient, rate)
+        want = want - rate * gradient
+    np.testing.assert_allclose(w, want, 1e-6)
+    with pytest.raises(ValueError, match="no parameter 'rat' that could be a constant"):
+        pto.jit(constants="rat")(step.__wrapped__)
+
+
 @pytest.mark.parametrize("count, floats", [(5, 3), (39, 8), (39, 1), (32, 32)])
 def test_any_of_the_most_parameters_may_be_a_number(count, floats):
     names = [f"a{place}" for place in range(count)]
@@ -189,6 +231,30 @@ def test_dataclasses_are_constants_and_compared_by_their_fields():
     assert f(t, Outer(mutable)).tolist() == [7.5] * 3
     with pytest.raises(pto.Error, match=r"options.inner is a value of type fractions"):
         f(x, Outer(__import__("fractions").Fraction(1)))
+
+
+def test_tuples_of_what_may_change_are_constants_and_compared_by_content():
+    traced = []
+
+    @pto.jit
+    def f(x, options):
+        traced.append(1)
+        (first, *_), sizes = options
+        return x * first.eps + sum(sizes) + options[0][1]["k"]
+
+    mutable, sizes = Options(0.5), [1, 2]
+    given = (mutable, {"k": np.float32(3)}), sizes
+    for x in (np.ones(3, "f4"), torch.ones(3, requires_grad=True)):
+        mutable.eps, sizes[:] = 0.5, [1, 2]
+        traced.clear()
+        for options in (given, ((Options(0.5), {"k": np.float32(3)}), [1, 2])):
+            assert f(x, options).tolist() == [6.5] * 3
+        count = len(traced)
+        mutable.eps = 1.5
+        assert f(x, given).tolist() == [7.5] * 3
+        sizes.append(4)
+        assert f(x, given).tolist() == [11.5] * 3
+        assert len(traced) == 3 * count
 
 
 FORMS = {

@@ -238,6 +238,25 @@ def test_scalars_take_the_type_of_what_they_meet():
     np.testing.assert_array_equal(got, A[0].astype(np.float16) * np.float16(0.5))
 
 
+def declared(x, dtype):
+    y = pto.tensor(x.shape, dtype=dtype)
+    y[:] = 1
+    return y
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f64"])
+def test_new_tensors_take_their_element_type_by_its_name(dtype):
+    ways = [
+        lambda x: pto.zeros(x.shape, dtype=dtype),
+        lambda x: pto.ones(x.shape, dtype=dtype),
+        lambda x: pto.full(x.shape, 3, dtype=dtype),
+        lambda x: pto.arange(3, dtype=dtype),
+        lambda x: declared(x, dtype),
+    ]
+    for make in ways:
+        assert f"-> ({dtype}[" in str(pto.jit(make).trace(A))
+
+
 def test_the_transposes_of_numpy():
     cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     for array in (A[0, 0], A[0], A, cube):

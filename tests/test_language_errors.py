@@ -104,7 +104,7 @@ def test_a_result_that_a_function_cannot_have_is_named_with_its_place(function, 
     (([X, X],), "s[0] is a value of type numpy.ndarray, inside of a constant", "a parameter"),
     (([1, [X]], X), "s[1][0] is a value of type numpy.ndarray, inside of", "a parameter"),
     (({"a": X}, X), "s['a'] is a value of type numpy.ndarray, inside of", "a parameter"),
-    (((X, X),), "no argument is an array", "one by one"),
+    (((X, X),), "s[0] is a value of type numpy.ndarray, inside of a constant", "one by one"),
 ])  # fmt: skip
 def test_arrays_inside_of_constants_are_refused_by_their_places(arguments, told, fix):
     with pytest.raises(TypeError) as caught:

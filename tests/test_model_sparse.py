@@ -195,7 +195,7 @@ def test_no_queries_attend_to_nothing_and_indices_have_columns():
     none = [x[:0] if i in (0, 1, 5) else x for i, x in enumerate(arguments)]
     assert models.sparse_attention(*none, scale=SCALE).shape == (0, 16, 64)
     arguments[5] = arguments[5][:, :0]
-    with pytest.raises(RuntimeError, match="sparse.py:[0-9]+: amax over an axis of size 0"):
+    with pytest.raises(RuntimeError, match="^sparse_attention: amax over an axis of size 0"):
         models.sparse_attention(*arguments, scale=SCALE)
 
 

@@ -144,6 +144,49 @@ def test_mistakes_of_a_definition_are_found_at_the_definition():
     )
 
 
+def test_functions_of_a_definition_take_what_they_are_called_with():
+    def build(x, a):
+        return x * a
+
+    one = "called(Tensor x, *, float a=1.0) -> Tensor"
+    refused(InvalidType, r"build does not take 2 values\n.*\(x, a\)", one, build=lambda x: x)
+    refused(InvalidType, "build is the int 3, which is no function", one, build=3)
+    refused(InvalidType, "infer does not take 2", one, build=build, infer=lambda x, a, b: x)
+    refused(
+        InvalidType, "grad is the str 'auto'(.*\n)*.*'automatic'", one, build=build, grad="auto"
+    )
+    refused(
+        InvalidType, r"grad does not(.*\n)*.*grad\(ctx, d_r", one, build=build, grad=lambda c: c
+    )
+    for asks in (lambda ctx: ctx.attribute("x"), lambda ctx: ctx.needs("a")):
+        rule = lambda ctx, d, asks=asks: asks(ctx) and {"x": d}  # noqa: E731
+        refused(InvalidValue, "grad asks for '[ax]', which is no", one, build=build, grad=rule)
+
+
+RAISED = {
+    "IndexError: list index": (IndexError, lambda x: [x][1]),
+    "ValueError: invalid literal": (ValueError, lambda x: int("text")),
+    "KeyError: 'a'": (RuntimeError, lambda x: {}["a"]),
+    "pto.sqrt(x) instead": (TypeError, lambda x: np.sqrt(x)),
+}
+
+
+@pytest.mark.parametrize("place", ["build", "infer"])
+@pytest.mark.parametrize("text", RAISED)
+def test_what_python_raises_in_a_definition_names_the_line_and_the_kind(text, place):
+    kind, raises = RAISED[text]
+    name = f"raises_{list(RAISED).index(text)}_{place}"
+    members = {"build": lambda x: x, place: raises}
+    operator = op(f"{name}(Tensor x) -> Tensor")(type("Raises", (), members))
+    for caught, call in (
+        (kind, lambda: operator(np.ones(2, "f4"))),
+        (RuntimeError, lambda: getattr(torch.ops.pto, name)(torch.ones(2))),
+    ):
+        with pytest.raises(caught, match=r"test_ops\.py:\d+: (.*\n)*  why: .*\n  fix: ") as error:
+            call()
+        assert text in str(error.value) or (place, kind) == ("infer", TypeError)
+
+
 GRADIENTS = {
     "1 gradients": lambda d, xs: [d],
     "3 gradients": lambda d, xs: [d, d, d],

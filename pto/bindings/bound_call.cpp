@@ -107,7 +107,7 @@ PyObject* JitBinder::bound_call(const Passed& passed) {
     if (bound.traced || bound.out != nullptr || interprets_calls()) return Py_NewRef(Py_None);
     Signature signature;
     for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
-    const Found found = find_or_steer(reader, &signature, &bound);
+    const Found found = find_or_steer(&signature, &bound);
     const ProgramSpec& spec = found.entry->program->spec();
     size_t written = 0;  // in place
     for (size_t i = 0; i < spec.outputs.size(); ++i)

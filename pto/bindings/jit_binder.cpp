@@ -120,20 +120,26 @@ void JitBinder::add_constant(Py_ssize_t place, PyObject* key, PyObject* value, B
   bound->has_constants = true;
 }
 
+// Adds what stands for a value that may change: the key that arguments.py makes of it.
+void JitBinder::add_structure(Py_ssize_t place, const char* key, Bound* bound) const {
+  PyObject *const name = parameters_.name(place), *const value = bound->slots[place];
+  bound->made.push_back(checked(PyObject_CallMethod(policy_, key, "OOO", name_, name, value)));
+  add_constant(place, bound->made.back().get(), value, bound);
+}
+
 void JitBinder::sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* reader,
                          Bound* bound) const {
   PyObject* value = bound->slots[place];
   PyObject* name = parameters_.name(place);
   switch (record.kind) {
     case Kind::Constant:
-      return add_constant(place, value, value, bound);
+      if (is_plain(*reader, name, value)) return add_constant(place, value, value, bound);
+      return add_structure(place, "constant_key", bound);
     case Kind::Traced:
       bound->traced = true;
       return;
     case Kind::Structure:
-      bound->made.push_back(
-          checked(PyObject_CallMethod(policy_, "key", "OOO", name_, name, value)));
-      return add_constant(place, bound->made.back().get(), value, bound);
+      return add_structure(place, "key", bound);
     case Kind::Library:
       throw ForLibrary{};
     case Kind::Unknown:
@@ -187,27 +193,27 @@ void JitBinder::sort(ArgumentReader* reader, Bound* bound) const {
   if (!bound->traced && reader->tensors().empty()) reader->refuse(name_, Py_None, "no tensor");
 }
 
-// Checks a constant before it is hashed or compared, since both recurse to its depth.
-void JitBinder::check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
-                               int depth) const {
-  if (value == nullptr || !PyTuple_CheckExact(value)) return;
+// Says whether a constant holds constants alone, in tuples. Their depth is bounded, since hashes
+// and comparisons recurse to it.
+bool JitBinder::is_plain(const ArgumentReader& reader, PyObject* name, PyObject* value,
+                         int depth) const {
+  if (!PyTuple_CheckExact(value)) return true;
   if (depth == kMaxConstantDepth) reader.refuse(name, value, "depth");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
     PyObject* item = PyTuple_GET_ITEM(value, i);
-    if (reader.record(item).kind != Kind::Constant) reader.refuse(name, item, "kind");
-    check_constant(reader, name, item, depth + 1);
+    if (reader.record(item).kind != Kind::Constant) return false;
+    if (!is_plain(reader, name, item, depth + 1)) return false;
   }
+  return true;
 }
 
-uint64_t JitBinder::constants_key(const ArgumentReader& reader, const Bound& bound) {
+uint64_t JitBinder::constants_key(const Bound& bound) {
   if (!bound.has_constants) return 0;
   auto count = static_cast<size_t>(parameter_count_);
   auto same = [&](uint64_t key) {
     return same_constants(constants_[key - 1].data(), bound.constants, count);
   };
   if (last_constants_ != 0 && same(last_constants_)) return last_constants_;
-  for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-    if (bound.constants[i] != nullptr) check_constant(reader, parameters_.name(i), bound.values[i]);
   size_t hash = hash_constants(bound.constants, count);
   auto [begin, end] = constant_keys_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
@@ -438,10 +444,9 @@ PyObject* JitBinder::run(const Found& found, const ArgumentReader& reader, const
 }
 
 // Looks a function up again with these numbers as constants if they turn out to steer it.
-JitBinder::Found JitBinder::find_or_steer(const ArgumentReader& reader, Signature* signature,
-                                          Bound* bound) {
+JitBinder::Found JitBinder::find_or_steer(Signature* signature, Bound* bound) {
   for (;;) {
-    signature->attributes = attributes_key(constants_key(reader, *bound));
+    signature->attributes = attributes_key(constants_key(*bound));
     try {
       return find(signature, *bound);
     } catch (const Steered& steered) {
@@ -456,7 +461,7 @@ JitBinder::Found JitBinder::find_or_steer(const ArgumentReader& reader, Signatur
 PyObject* JitBinder::call_here(const ArgumentReader& reader, Bound* bound) {
   Signature signature;
   for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
-  Found found = find_or_steer(reader, &signature, bound);
+  Found found = find_or_steer(&signature, bound);
   return run(found, reader, *bound);
 }
 
@@ -488,8 +493,6 @@ PyObject* JitBinder::describe(const Passed& passed) {
   if (bound.traced) reader.refuse(name_, Py_None, "kind");
   Signature signature;
   for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
-  for (Py_ssize_t i = 0; i < parameter_count_; ++i)
-    if (bound.constants[i] != nullptr) check_constant(reader, parameters_.name(i), bound.values[i]);
   return described(signature, bound).release();
 }
 

@@ -106,12 +106,12 @@ class JitBinder final : public Binder {
   void sort_one(Py_ssize_t place, TypeRecord record, ArgumentReader* reader, Bound* bound) const;
   void add_constant(Py_ssize_t place, PyObject* key, PyObject* value, Bound* bound) const;
   void take_numpy_numbers(Places places, ArgumentReader* reader, Bound* bound) const;
-  void check_constant(const ArgumentReader& reader, PyObject* name, PyObject* value,
-                      int depth = 0) const;
-  uint64_t constants_key(const ArgumentReader& reader, const Bound& bound);
+  void add_structure(Py_ssize_t place, const char* key, Bound* bound) const;
+  bool is_plain(const ArgumentReader& reader, PyObject* name, PyObject* value, int depth = 0) const;
+  uint64_t constants_key(const Bound& bound);
   uint64_t attributes_key(uint64_t constants) { return constants | captures_.key(self_) << 32; }
   Found find(Signature* signature, const Bound& bound);
-  Found find_or_steer(const ArgumentReader& reader, Signature* signature, Bound* bound);
+  Found find_or_steer(Signature* signature, Bound* bound);
   PyObject* call_here(const ArgumentReader& reader, Bound* bound);
   std::shared_ptr<const Program> specialise(const Signature& signature, const Bound& bound);
   Ref described(const Signature& signature, const Bound& bound) const;

@@ -9,7 +9,11 @@ namespace pto {
 std::string GraphPrinter::where(const Node& node) const {
   const bool is_region = node.locations.empty() && node.op == Opcode::fused;
   const Node& said = is_region ? node.body()[node.body().outputs().back()] : node;
-  const std::string line = said.locations.empty() ? "" : pto::text(said.locations[0]);
+  return where(said.locations.empty() ? Location{} : said.locations[0]);
+}
+
+std::string GraphPrinter::where(const Location& location) const {
+  const std::string line = location.file.empty() ? "" : pto::text(location);
   return cpp_string(line.starts_with("<pto>") ? "" : line);
 }
 

@@ -56,8 +56,12 @@ class Writes {
     const std::string name = "'" + body_[first].attributes.name + "'";
     Value next = -1;  // what goes on from v
     for (Value v = last; v != first;) {
-      if (!reads_own_parts(v, next)) return refuse_reads(v, first);
       const Node& node = body_[v];
+      const Made made = made_by(body_, v);
+      const int start = made.node < 0 ? -1 : start_of(body_, made);
+      if (start < 0)
+        return refuse(name + " is computed from the iteration before", node, range_.step != 0);
+      if (!reads_own_parts(v, next)) return refuse_reads(v, first);
       if (node.op == Opcode::update) {
         next = v;
         own_->meet(places_of(node, 2, body_[node.operands[1]].type.shape));
@@ -75,10 +79,6 @@ class Writes {
                         node);
         v = node.operands[0];
       } else {
-        const Made made = made_by(body_, v);
-        const int start = made.node < 0 ? -1 : start_of(body_, made);
-        if (start < 0 || !body_[made.node].has_body())
-          return refuse(name + " is computed from the iteration before", node, range_.step != 0);
         if (!are_apart_inside(made.node, made.index, start)) return false;
         next = made.node;
         v = body_[made.node].operands[static_cast<size_t>(start)];

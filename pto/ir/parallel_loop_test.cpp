@@ -223,7 +223,9 @@ TEST(ParallelLoop, OnlyPartsThatMeetForCertainAreAConflict) {
   EXPECT_TRUE(is_conflict(kRow + "    %3 = update(%out, %2, %0, %0" + end));
   EXPECT_TRUE(is_conflict(rows + "    %3 = update(%out, %2, %i, %0" + end));
   EXPECT_FALSE(is_conflict(rows + "    %3 = update(%out, %2, %i, %0" + end, "2"));
-  EXPECT_TRUE(is_conflict("    %2 = add(%out, %x) : f32[s0, 8]\n    return %2\n"));
+  const std::string sum = "    %2 = add(%out, %x) : f32[s0, 8]\n";
+  EXPECT_TRUE(is_conflict(sum + "    return %2\n"));
+  EXPECT_TRUE(is_conflict(sum + "    %3 = exp(%2) : f32[s0, 8]\n    return %2\n"));
   EXPECT_FALSE(
       is_conflict("    %2 = view(%out, %1, %0) : f32[1, 8]\n"
                   "    %3 = update(%out, %2, %i, %0) : f32[s0, 8]\n    return %3\n"));

@@ -103,10 +103,13 @@ class TensorType:
 
     def with_sizes(self, name: str, shape: tuple) -> "TensorType":
         """The annotation with the sizes of this shape in the place of STATIC."""
-        sizes = [
-            size if wanted is STATIC and isinstance(size, int) else wanted
-            for size, wanted in zip(shape, self.of_rank(name, len(shape)), strict=True)
-        ]
+        if self.sizes is None:
+            return self
+        sizes = self.of_rank(name, len(shape))
+        for axis, (size, wanted) in enumerate(zip(shape, sizes, strict=True)):
+            if isinstance(size, int) and isinstance(wanted, int) and size != wanted:
+                refuse_size(name, axis, size, self)
+            sizes[axis] = size if wanted is STATIC and isinstance(size, int) else wanted
         return TensorType((*sizes, *([self.kind] if self.kind else [])), self.is_constant)
 
     @property

@@ -18,6 +18,7 @@ from pto.errors import Failure, InvalidType, InvalidValue
 from pto.language import adapters
 from pto.language.dtypes import KNOWN, DType, numpy_type  # noqa: F401 results.cpp asks for it
 from pto.language.location import describe, user_line
+from pto.language.results import LEAF, taken_apart
 from pto.language.tensor import Tensor
 
 UNKNOWN, CONSTANT, TRACED, TORCH, EXCHANGE, NUMPY, DLPACK = range(7)
@@ -203,6 +204,13 @@ def mismatch(jit: Any, args: tuple, kwargs: dict) -> NoReturn:
                       fix, user_line())  # fmt: skip
 
 
+def bound_to(jit: Any, signature: Any, args: tuple, kwargs: dict) -> Any:
+    """The arguments of a call, by parameter; raises as mismatch() does."""
+    with contextlib.suppress(TypeError):
+        return signature.bind(*args, **kwargs)
+    mismatch(jit, args, kwargs)
+
+
 def _about(value: Any) -> str:
     kind = getattr(value, "dtype", type(value).__name__)
     return f"{type(value).__module__.split('.')[0]}'s {kind} of shape {list(value.shape)}"
@@ -213,16 +221,16 @@ _TEXTS = {
     "kind": (
         "{name} is {value}",
         "arguments are arrays (torch, NumPy, anything with DLPack) and constants: bool, int, "
-        "float, str, None, a pto type, or tuples, dicts and dataclasses of these",
-        "convert it, a list to a tuple or to an array; an array of a class of its own (masked) to "
-        "a plain one",
+        "float, str, None, a pto type, or tuples, lists, dicts and dataclasses of these",
+        "convert it; an array of a class of its own (masked) to a plain one",
         InvalidType,
     ),
     "array inside": (
         "{name} is {value}, inside of a constant",
         "tuples, lists, dicts and dataclasses are constants of the compilation; programs alone, "
         "which write into a parameter or loop over pto.loop, take lists of tensors",
-        "give each array a parameter; or write the result: out[:] = value, and pass a list",
+        "give each array a parameter, and pass them one by one: f(*arrays); or write the result: "
+        "out[:] = value, and pass a list",
         InvalidType,
     ),
     "depth": (
@@ -240,7 +248,7 @@ _TEXTS = {
     "no tensor": (
         "no argument is an array",
         "a compiled function computes on arrays; numbers are constants of its compilation",
-        "pass an array, numpy.asarray(value) for a number; those of a tuple one by one: f(*arrays)",
+        "pass an array, numpy.asarray(value) for a number",
         InvalidType,
     ),
     "device": (
@@ -348,9 +356,10 @@ def refuse(function: str, name: str, value: Any, reason: str, detail: str) -> No
     device = getattr(value, "device", None)
     if reason == "unreadable" and device is not None and str(device) != "cpu":
         what, why, fix, kind = _TEXTS["device"]
+    form = taken_apart(value)[1] if reason == "out form" else LEAF
     fields = {
         "name": name,
-        "value": describe(value),
+        "value": describe(value) if form.is_leaf else form.describe(),
         "detail": detail.splitlines()[0] if detail else "",
         "device": device,
         "dtype": getattr(value, "dtype", None),

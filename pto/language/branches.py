@@ -91,7 +91,7 @@ def merged(ways: tuple[Way, Way], values: tuple[Any, Any]) -> tuple[tuple[int, i
     pair = []
     for way, x in zip(ways, found, strict=True):
         with way.open():
-            pair.append(shaped(cast(x, kind), shape))
+            pair.append(shaped(cast(x, kind), shape, "what the paths of an if give"))
     return (pair[0], pair[1]), found[0].weak and found[1].weak
 
 

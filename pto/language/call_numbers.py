@@ -206,7 +206,8 @@ class _Nodes:
 
     def node(self, value: int) -> tuple[tuple, list[int]]:
         op, operands, axes = self.builder.node(value)
-        return (op, self.inputs.get(value), tuple(axes), len(operands)), operands
+        bodies = self.builder.bodies(value)
+        return (op, self.inputs.get(value), tuple(axes), len(operands), *bodies), operands
 
     def _is_scalar(self, value: int) -> bool:
         kind, shape = self.builder.type(value)

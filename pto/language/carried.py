@@ -52,7 +52,10 @@ class Undefined:
     __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = __invert__ = _use
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __and__ = __or__ = __array__ = _use
     __hash__ = object.__hash__
-    described = _use  # an error about it is the error that it has no value
+
+    def described(self) -> NoReturn:
+        """An error about it is that it has no value; told() of misuse.py adds the line."""
+        raise InvalidType(*self._told)
 
 
 class Carried:
@@ -107,13 +110,15 @@ def leaving(one: Carried, last: Any) -> int | None:
     for size, wanted in zip(last.shape, param.shape, strict=True):
         if not may_equal(size, wanted):
             _changes_type(one, last)
-    return shaped(last, param.shape)
+    return shaped(last, param.shape, f"the variable {one.name}, which a loop carries in one shape")
 
 
-def shaped(x: Tensor, shape: tuple) -> int:
+def shaped(x: Tensor, shape: tuple, what: str = "broadcast") -> int:
     """The value of x under the sizes of `shape`, which are equal to its own, or else guarded."""
     if all(map(same_size, x.shape, shape)):
         return x.value
+    for size, wanted in zip(x.shape, shape, strict=True):
+        x.trace.here().guard_equal(size, wanted, what)
     return x.trace.here().broadcast(x.value, shape)
 
 

@@ -13,6 +13,7 @@ MEMBERS = {
     *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast", "packing"),
     *("others", "constants"),
 }
+_TAKES_ANY = 4  # the flag of code with *args
 AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them
 
 _Base: Any = Any if TYPE_CHECKING else object
@@ -28,6 +29,16 @@ class Definition(_Base):
     With it they take `ctx` and `x` for what they are, not for an object of the class, and know that
     Damped(x, factor=2.0) is a call of the operator.
     """
+
+
+def check_schema(schema: object, types: object) -> None:
+    """Raises InvalidType where @op is given anything but texts."""
+    if not isinstance(schema, str) or not isinstance(types, str):
+        raise InvalidType(
+            f"@op: the schema is {describe(schema)}",
+            "the schema is text: a name, the arguments, the results",
+            'write it as in @op("scale(Tensor x, float factor) -> Tensor")',
+        )
 
 
 def check_is_class(definition: object) -> None:
@@ -65,6 +76,7 @@ def check_definition(operator: Any) -> None:
             "a hand-written kernel replaces build, and infer gives the shapes of its results",
             "write kernel = cpp_kernel(...) and def infer(...), and remove build",
         )
+    _check_functions(operator)
     _check_constants(operator)
     if (autocast := operator.member("autocast")) not in AUTOCAST:
         raise InvalidValue(
@@ -72,6 +84,36 @@ def check_definition(operator: Any) -> None:
             "autocast says what a region of mixed precision does with the arguments",
             "write 'low', 'f32', or leave it out for the widest type among them",
         )
+
+
+def _check_functions(operator: Any) -> None:
+    """Functions of the class take the arguments of the schema, or of `grad`, in their order."""
+    of_grad = ["ctx", *(f"d_{name}" for name in operator.differentiable)]
+    of_schema = [a.name for a in operator.arguments]
+    for name in ("build", "infer", "work", "grad"):
+        function = operator.member(name)
+        if name == "grad" and function == "automatic":
+            continue
+        if found := misfit(name, function, of_grad if name == "grad" else of_schema):
+            what, why, fix = found
+            fix += ", or grad = 'automatic'" if name == "grad" else ""
+            raise InvalidType(f"{operator.name}: {what}", why, fix)
+
+
+def misfit(name: str, function: Any, takes: list[str]) -> tuple[str, str, str] | None:
+    """The error of a member that is no function of these values by place; None where there is none.
+
+    It does without `inspect`, which loads slowly.
+    """
+    code, what = getattr(function, "__code__", None), ""
+    if function is not None and not callable(function):
+        what = f"{name} is {describe(function)}, which is no function"
+    elif code is not None and not code.co_flags & _TAKES_ANY:
+        most = code.co_argcount - hasattr(function, "__self__")
+        fits = most - len(function.__defaults__ or ()) <= len(takes) <= most
+        what = "" if fits else f"{name} does not take {len(takes)} values"
+    given = ", ".join(takes)
+    return (what, f"it is called with ({given})", f"write def {name}({given})") if what else None
 
 
 def _check_constants(operator: Any) -> None:

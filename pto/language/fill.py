@@ -22,14 +22,14 @@ from pto.language.types import cast, constant, number
 from pto.language.whole import sized, whole
 
 
-def full(shape: Shape, value: Operand, kind: Kind | None = None) -> Tensor:
-    """A tensor filled with a number: f32 for a float, i64 for an int or size, or as `kind` says.
+def full(shape: Shape, value: Operand, dtype: Kind | None = None) -> Tensor:
+    """A tensor filled with a number: f32 for a float, i64 for an int or size, or as `dtype` says.
 
     Formula: y[...] = value
     Shapes: the result has `shape`
     Example: pto.full([2, 3], 1)
     """
-    return _filled("full", shape, value, kind)
+    return _filled("full", shape, value, dtype)
 
 
 def _filled(name: str, shape: Any, value: Any, kind: Any) -> Tensor:
@@ -56,21 +56,21 @@ def _filling(trace: Any, value: Any, kind: object) -> Tensor:
     return constant(trace, plain, natural if kind is None else dtype(kind))
 
 
-def zeros(shape: Shape, kind: Kind = f32) -> Tensor:
+def zeros(shape: Shape, dtype: Kind = f32) -> Tensor:
     """Zeros of this shape.
 
     Formula: y[...] = 0
     Shapes: the result has `shape`
     Example: pto.zeros([2, 3])
     """
-    return _filled("zeros", shape, 0, kind)
+    return _filled("zeros", shape, 0, dtype)
 
 
-def ones(shape: Shape, kind: Kind = f32) -> Tensor:
+def ones(shape: Shape, dtype: Kind = f32) -> Tensor:
     """Ones of this shape.
 
     Formula: y[...] = 1
     Shapes: the result has `shape`
     Example: pto.ones([2, 3])
     """
-    return _filled("ones", shape, 1, kind)
+    return _filled("ones", shape, 1, dtype)

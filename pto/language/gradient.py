@@ -5,7 +5,7 @@ Thread safety: as in op.py.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,22 +45,28 @@ class GradientContext:
     def saved(self, name: str) -> Any:
         """A tensor argument, or an output by its name ("result"), as the forward call saw it."""
         known = self.operator.tensor_names + self.operator.output_names
-        if name not in known:
-            raise InvalidValue(
-                f"{self.operator.name}: grad asks for {name!r}, which was not saved",
-                f"it may ask for {', '.join(known)}",
-                "use one of these names",
-            )
+        self._check(name, known, "which was not saved")
         self.asked.append(name)
         return self.tensors(name)
 
     def needs(self, name: str) -> bool:
         """Says whether the gradient of this tensor argument is needed; the others are dropped."""
+        self._check(name, self.operator.tensor_names, "which is no tensor argument")
         return name in self.needed
 
     def attribute(self, name: str) -> Any:
         """An attribute of the call; a float is a traced number."""
+        known = [a.name for a in self.operator.attributes]
+        self._check(name, known, "which is no attribute")
         return self.attributes[name]
+
+    def _check(self, name: str, known: Sequence[str], why_not: str) -> None:
+        if name not in known:
+            raise InvalidValue(
+                f"{self.operator.name}: grad asks for {name!r}, {why_not}",
+                f"it may ask for {', '.join(known)}" if known else "there is none",
+                "use one of these names" if known else "leave it out",
+            )
 
 
 def gradient_rule(of: "Operator") -> Callable:

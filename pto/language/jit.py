@@ -7,12 +7,9 @@
 
     y = scale(torch.randn(4096, 1024))    # torch in, torch out; NumPy in, NumPy out; no copies
 
-A kernel is compiled per number of axes, element types, and constants; sizes are free, except that
-1 (which broadcasts) is a case of its own. It is cached on disk. Numbers, strings, None, tuples and
-dataclasses of these are constants: they may steer `if` and `range`. Such values that the function
-captures, from globals, closures, modules and functions that it calls, are constants, too: each call
-compares them (captures.py). A float that steers nothing is a number of the call: one kernel serves
-all its values. A result is a tensor, or a tuple, list or dict of them, nested or not.
+A kernel, kept on disk, serves one number of axes, element types and constants, and all sizes but 1,
+which broadcasts. Numbers, texts, None and what holds them are constants, captured ones too, which
+each call compares (captures.py); a float that steers nothing is a number of the call.
 
 With torch tensors the function is an operator of PyTorch wherever PyTorch does more than run it:
 gradients, transforms, compilation, profiling, npu tensors (jit_operator.py).
@@ -348,8 +345,7 @@ class ProgramJit(Jit):
 @overload
 def jit(function: Callable[Parameters, Any]) -> Jit[Parameters]: ...
 @overload
-def jit(*, constants: Iterable[str] = (), autocast: str = "",
-        short_writes: bool = False,
+def jit(*, constants: Iterable[str] = (), autocast: str = "", short_writes: bool = False,
         fuse: bool = True
         ) -> Callable[[Callable[Parameters, Any]], Jit[Parameters]]: ...  # fmt: skip
 def jit(
@@ -370,6 +366,10 @@ def jit(
         if not isinstance(given, bool):
             what = f"jit: {name} is {describe(given)}"
             fail(what, "it says yes or no", "pass True or False", InvalidType)
+    if not isinstance(constants, Iterable):
+        what = f"jit: constants is {describe(constants)}"
+        fail(what, "it names parameters", 'pass their names: constants=("n", "mode")', InvalidType)
+    names = [constants] if isinstance(constants, str) else [*constants]
 
     def made(function: Callable) -> Any:
         kinds = annotations_of(function)
@@ -385,9 +385,10 @@ def jit(
 
     def plain(function: Callable) -> Any:
         if is_program(function):
-            return Program(function, lambda f: ProgramJit(f, names_of(f), autocast, short_writes))
+            return Program(function, lambda f: ProgramJit(f, names if f is function else {
+                *names} & {*names_of(f)}, autocast, short_writes))  # fmt: skip
         kind = JitMethod if is_in_class(function) else Jit
-        return kind(function, constants, autocast, short_writes)
+        return kind(function, names, autocast, short_writes)
 
     return made if function is None else made(function)
 

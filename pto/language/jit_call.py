@@ -108,7 +108,8 @@ def _plain(jit: "Jit", place: int, value: Any) -> Any:
         return value.item()
     if kind in (arguments.NUMPY, arguments.DLPACK, arguments.EXCHANGE):
         arguments.refuse(jit.__name__, jit.parameters[place], value, "mixed libraries", "Tensor")
-    return copy.deepcopy(value) if kind == arguments.STRUCTURE else value
+    may_change = kind == arguments.STRUCTURE or isinstance(value, tuple)
+    return copy.deepcopy(value) if may_change else value
 
 
 def _constant_key(jit: "Jit", place: int, value: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pto import _core
 from pto.errors import InvalidValue
-from pto.language import adapters, arguments
+from pto.language import adapters, arguments, method
 from pto.language.call_numbers import as_number, called
 from pto.language.captures import Fingerprint, fingerprint
 from pto.language.dtypes import dtype
@@ -83,6 +83,15 @@ class Group:
 
 def call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
     """The result of a call on tensors of PyTorch."""
+    try:
+        return _called(jit, args, kwargs)
+    except Exception as error:
+        if (graphs := method.graphs()) is not None:
+            graphs.tell(error)
+        raise
+
+
+def _called(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
     out = kwargs.pop("out", None) if "out" not in jit.parameters else None
     version, given = _version(jit, args, kwargs)
     written = _written(jit, version.form)

@@ -78,8 +78,6 @@ def _elements(name: str, form: Form, value: Any) -> Iterator[tuple[str, Any]]:
 def _changes_form(name: str, form: Form, value: Any) -> None:
     found = _form(value)
     after = describe(value) if found.is_leaf else found.describe()
-    if found.describe() == form.describe():
-        after = "one with other tuples in it"
     fail(
         f"the variable {name} is {form.describe()} in front of an iteration and {after} behind it",
         "a loop carries each element of a tuple from one iteration to the next",

@@ -103,7 +103,7 @@ class LocalTensor(Tensor):
         )
 
 
-def tensor(shape: Shape | None = None, kind: Kind = f32, name: str = "") -> LocalTensor:
+def tensor(shape: Shape | None = None, dtype: Kind = f32, name: str = "") -> LocalTensor:
     """A tensor of a program without elements; `name` is for the reader.
 
     Formula: t[key] = value comes before t is read
@@ -114,4 +114,4 @@ def tensor(shape: Shape | None = None, kind: Kind = f32, name: str = "") -> Loca
         return t
     """
     trace = current("tensor")
-    return LocalTensor(trace, None if shape is None else zeros(shape, kind))
+    return LocalTensor(trace, None if shape is None else zeros(shape, dtype))

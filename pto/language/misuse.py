@@ -9,13 +9,15 @@ Thread safety: pure functions.
 """
 
 import dis
+import functools
 import linecache
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from pto.errors import Error, InvalidIndex, InvalidType
+from pto.errors import BY_KIND, Error, Failure, InvalidIndex, InvalidType
 from pto.language.location import describe, fail, is_users, line_of, place_of, shown
 
 _TRACED = re.compile(
@@ -80,6 +82,31 @@ def _known(error: Exception, in_steps: bool) -> Error | None:
             "make the array a parameter of the function, and index that",
         )
     return None
+
+
+def worded(method: Callable) -> Callable:
+    """Lets a method that calls functions of an operator's class raise none but our errors.
+
+    Frameworks pass on the text of an error alone, so it has the user's line and the kind.
+    """
+
+    @functools.wraps(method)
+    def call(operator: Any, *args: Any) -> Any:
+        try:
+            return method(operator, *args)
+        except Error:
+            raise
+        except Exception as error:
+            kind = next((k for k in BY_KIND if isinstance(error, k.__bases__[1])), Failure)
+            found = _known(error, False) or kind(
+                f"{operator.name}: {type(error).__name__}: {error}",
+                "a function of the operator's class raised it",
+                "correct that line, or the call",
+            )
+            found.location = line_of(error)
+            raise found from error
+
+    return call
 
 
 def told_of_constant(error: Exception, name: str, arguments: Iterable[tuple]) -> Error | None:

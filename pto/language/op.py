@@ -55,12 +55,12 @@ from typing import TYPE_CHECKING, Any
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language import arguments, dispatch, out_dtype, prebuilt
-from pto.language.definition import AUTOCAST, check_definition, check_is_class
+from pto.language.definition import AUTOCAST, check_definition, check_is_class, check_schema
 from pto.language.dtypes import dtype
 from pto.language.gradient import Gradient, gradient_of, members, probed
 from pto.language.infer import Spec, agree, recorded_guards
 from pto.language.inplace import inplace_definition
-from pto.language.location import describe
+from pto.language.misuse import worded
 from pto.language.redefinition import chain, newest, replaced, times_replaced
 from pto.language.tensor import Tensor
 from pto.language.trace import Trace
@@ -134,6 +134,7 @@ class Operator(Signature, _core.Callable):
         found = vars(self.definition).get(name)
         return found.__func__ if isinstance(found, staticmethod) else found
 
+    @worded
     def trace(self, tensors: list, attributes: list) -> _core.Graph:
         """The graph for tensors of these (dtype, shape), None where absent, and attributes."""
         trace = Trace(self._local_name)
@@ -196,6 +197,7 @@ class Operator(Signature, _core.Callable):
         is_list = self.outputs[0].is_list
         return not is_list or (len(results) == 1 and isinstance(results[0], list))
 
+    @worded
     def inferred(self, tensors: list, attributes: list) -> tuple:
         """(outputs, guards) for bindings/operator_providers.hpp; sizes may turn out to be 1."""
         infer = self.member("infer")
@@ -302,12 +304,7 @@ def op(schema: str, types: str = "") -> Callable[[type], Operator]:
             def build(x): return x / 2
         print(Halved(x))
     """
-    if not isinstance(schema, str) or not isinstance(types, str):
-        raise InvalidType(
-            f"@op: the schema is {describe(schema)}",
-            "the schema is text: a name, the arguments, the results",
-            'write it as in @op("scale(Tensor x, float factor) -> Tensor")',
-        )
+    check_schema(schema, types)
 
     def define(definition: type) -> Operator:
         check_is_class(definition)

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto.errors import InvalidType
+from pto.language.arguments import bound_to
 from pto.language.code_names import has_loops, named, with_called
 from pto.language.location import user_line
 from pto.language.spelling import function as named_part
@@ -96,7 +97,7 @@ class Program(Tools):
         """A call with a list, or in a function that is being traced."""
         values = (*args, *kwargs.values())
         if any(isinstance(value, Tensor) for value in values):
-            bound = self.signature.bind(*args, **kwargs)
+            bound = bound_to(self, self.signature, args, kwargs)
             bound.apply_defaults()
             return inside(self.compiled, self.rewritten)(*bound.args, **bound.kwargs)
         if has_lists(values):

@@ -49,7 +49,9 @@ class Form:
         if self.is_leaf:
             return "one tensor"
         of = ", ".join(map(str, self.keys)) if self.kind is dict else str(len(self.members))
-        return f"a {self.kind.__name__} of {of}"
+        inner = ", ".join(member.describe() for member in self.members)
+        inside = "" if all(member.is_leaf for member in self.members) else f" ({inner})"
+        return f"a {self.kind.__name__} of {of}{inside}"
 
     def path_of(self, place: int) -> str:
         """How one reads a leaf: "['rows'][1]"."""

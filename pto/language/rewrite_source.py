@@ -8,6 +8,7 @@ All else executes as it is, with the user's lines. Thread safety: pure functions
 """
 
 import ast
+import contextlib
 import copy
 import inspect
 import types
@@ -49,10 +50,10 @@ def rewritten(function: types.FunctionType) -> types.FunctionType:
             _place(function),
         )
     definition = _Super(definition).visit(definition)
-    try:
+    changed = None
+    with contextlib.suppress(InvalidType):  # a branch may hold less than the function
         changed = Statements(function).visit(with_one_return(definition))
-    except InvalidType:  # a branch may hold less than the function
-        changed = Statements(function).visit(definition)
+    changed = changed or Statements(function).visit(definition)
     return _compiled(function, ast.fix_missing_locations(changed))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pto.language.annotations import TensorType
+from pto.language.arguments import bound_to
 from pto.language.location import fail
 from pto.language.tools import Tools
 
@@ -38,8 +39,8 @@ class PerSize(Tools):
 
     def of(self, *args: Any, **kwargs: Any) -> Any:
         """The compiled function for these arguments."""
-        given = self.signature.bind(*args, **kwargs).arguments
-        shapes = {name: tuple(shape) for name in self.static
+        given = bound_to(self, self.signature, args, kwargs).arguments
+        shapes = {name: tuple(shape) for name in self.kinds
                   if (shape := _shape_of(given.get(name))) is not None}  # fmt: skip
         kinds = {name: kind.with_sizes(name, shapes[name]) if name in shapes else kind
                  for name, kind in self.kinds.items()}  # fmt: skip

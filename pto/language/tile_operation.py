@@ -36,6 +36,7 @@ from typing import Any, Protocol
 
 from pto import _core, language
 from pto.errors import Error, InvalidType, InvalidValue, nearest
+from pto.language.definition import misfit
 from pto.language.differentiate import TILE_GRADIENTS
 from pto.language.dtypes import DType, bf16, dtype, f16, f32, f64
 from pto.language.gradient import GradientContext, gradients_by_name
@@ -108,10 +109,14 @@ class TileOperation(Signature):
         if (self.body is None) == (self.cpp is None):
             self._refuse("has " + ("neither body nor cpp" if self.body is None else "body and cpp"),
                          "one of them says what it computes", "define one of them")  # fmt: skip
+        names = [a.name for a in self.arguments]
+        for member, takes in (("body", names), ("oracle", names), ("grad", ["ctx", "d_result"])):
+            if found := misfit(member, self.parts.get(member), takes):
+                self._refuse(*found)
         if self.cpp is not None and not isinstance(self.cpp, str):
             self._refuse(f"cpp is {describe(self.cpp)}", "it is C++ text", "write it as a string")
         if self.cpp is not None and self.oracle is None:
-            fix = f"add: def oracle({', '.join(a.name for a in self.arguments)})"
+            fix = f"add: def oracle({', '.join(names)})"
             why = "the interpreter computes what the oracle says"
             self._refuse("has C++ and no oracle", why, fix)
 

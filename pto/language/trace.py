@@ -209,8 +209,8 @@ def current(name: str) -> Trace:
     if found is None:
         fail(
             f"{name}: no function is being traced",
-            f"pto.{name} makes a tensor of a traced function",
-            "call it in a function under @pto.jit; outside use NumPy or torch",
+            f"pto.{name} has a meaning in a traced function alone",
+            "call it in a function under @pto.jit; outside make arrays by NumPy or torch",
             InvalidType,
         )
     return found

@@ -14,12 +14,12 @@ from pto.language.location import user_line
 _MANY_VERSIONS = 8
 _REASONS = {
     float: "a function that is steered by a number (a condition, a power, a conversion of "
-    "{name}) is compiled for each of its values",
+    "{name}), or has it in a loop or branch, is compiled for each of its values",
     int: "an int is a constant of the compilation, so that it may steer the function",
 }
 _FIXES = {
-    float: "use {name} in arithmetic only, where it is a number of the call, or pass a tensor of "
-    "rank 0",
+    float: "use {name} in arithmetic only, outside of loops and branches, where it is a number of "
+    "the call, or pass a tensor of rank 0",
     int: "pass {name} as a float, which in arithmetic is a number of the call, or as a tensor of "
     "rank 0",
 }

@@ -65,10 +65,9 @@ int32_t pto_fail_sizes(pto_services* services, const char* where, const char* be
     return pto::report(services, where, pto::empty_reduction(because));
   if (kind == PTO_GUARD_HOLDS)
     return pto::report(services, where, pto::broken_check(because, pto::text(a)));
-  return pto::report(
-      services, where,
-      {"sizes " + pto::text(a) + " and " + pto::text(b) + " differ in " + because,
-       "operands of one operation have equal sizes there", "pass tensors whose shapes fit"});
+  return pto::report(services, where,
+                     {"sizes " + pto::text(a) + " and " + pto::text(b) + " differ in " + because,
+                      "they must be equal", "pass tensors whose shapes fit"});
 }
 
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,

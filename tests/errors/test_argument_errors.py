@@ -26,6 +26,27 @@ def both(x):
     return x + 1, x.sum()
 
 
+@pto.jit
+def named(x):
+    return {"a": x, "b": x.sum()}
+
+
+@pto.jit
+def program(x, out):
+    for i in pto.loop(x.shape[0]):
+        out[i] = x[i]
+
+
+@pto.jit
+def calls_program(x, out):
+    program(x)
+
+
+@pto.jit
+def static(x: pto.Tensor[pto.DYN, pto.STATIC], y):
+    return x + y
+
+
 T, N = torch.ones(4, 3), np.ones((4, 3), "f4")
 GRAD = torch.ones(3, requires_grad=True)
 BYTES = bytearray(64)
@@ -82,8 +103,13 @@ CASES = {
     "fraction": (
         double, lambda: (T, fractions.Fraction(1)), {}, TypeError, "times is a value of", "", "",
     ),
-    "list in tuple": (double, lambda: (T, (1, [2])), {}, TypeError,
-        "times is a value", "", "tuple"),
+    "set in tuple": (double, lambda: (T, (1, {2})), {}, TypeError,
+        "times[1] is a value of type builtins.set", "tuples, lists", "convert"),
+    "array in tuple": (double, lambda: (T, (1, (T,))), {}, TypeError,
+        "times[1][0] is a value", "constants of the comp", "a parameter"),
+    "out in other containers": (named, lambda: (T,), {"out": lambda: {"a": T, "c": [T]}}, TypeError,
+        "out is a dict of a, c (one tensor, a list of 1), but the function returns a dict of a, b",
+        "containers", "same"),
     "no array": (double, lambda: (3.0,), {}, TypeError, "no argument is an array", "", "asarray"),
     "two libraries": (
         add, lambda: (T, N), {}, TypeError, "y is a value of type numpy.ndarray", "one library", "",
@@ -141,10 +167,16 @@ def test_an_argument_that_cannot_be_taken_is_refused_with_the_line_of_the_call(n
         lambda: double(T, x=T),
         lambda: double(T, other=1),
         lambda: add(T),
+        lambda: calls_program(T, T.clone()),
+        lambda: static(T),
     ],
 )
 def test_arguments_that_do_not_fit_raise_pythons_own_error(call):
-    with pytest.raises(TypeError, match=r"(double|add)\(\) .*argument"):
+    names = "(double|add|program|static)"
+    text = (
+        rf"test_argument_errors.py:\d+: {names}\(\) .*argument.*\n  why: the signature is {names}\("
+    )
+    with pytest.raises(TypeError, match=text):
         call()
 
 

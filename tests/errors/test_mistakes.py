@@ -103,6 +103,10 @@ OF_LOOPS = {
     "a counter of a parallel loop": ("n = 0\n" + LOOP + "n = n + r[i]  #!\nout[n] = x[0]",
                                      ValueError,
                                      "'n' is computed from the iteration before", "", "reduce"),
+    "a sum that a parallel loop writes": ("total = pto.zeros([4])\n" + LOOP + "total = total + x[i]"
+                                          "  #!\n    out[i] = total", ValueError,
+                                          "'total' is computed from the iteration before", "",
+                                          "in order"),
 }  # fmt: skip
 OF_COUNTS = {
     "a loop backwards": ("for i in reversed(pto.loop(3)):\n    out[i] = x[i]", TypeError,

@@ -100,6 +100,12 @@ def test_a_name_like_no_other_of_many_is_told_without_a_long_list():
     assert len(str(caught.value)) < 200
 
 
+def test_a_list_of_names_has_those_that_a_user_may_write_and_tells_of_none():
+    assert pto.errors.nearest("name", []) == "no name is known"
+    error = pto.errors.unknown_attribute("it", "shape", ["save", "__init__", "_own"])
+    assert error.why == "the known names are save"
+
+
 ALIKE = [
     (pto.f32, np.float32, np.dtype("f4"), torch.float32, "f32", "float32"),
     (pto.f16, np.float16, np.dtype("f2"), torch.float16, "f16", "float16"),

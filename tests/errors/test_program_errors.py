@@ -26,6 +26,17 @@ def changes_type(x, rows, out):
     return total
 
 
+def grows(x, rows, out):
+    for _ in pto.loop(3):
+        x = pto.concat([x, x], 0)
+    out[0] = x[0, 0]
+
+
+def grows_on_a_path(x, rows, out):
+    y = pto.concat([x, x], 0) if rows[0] > 0 else x
+    out[0] = y[0, 0]
+
+
 def lost(x, rows, out):
     for i in pto.loop(3):
         row = x[i]
@@ -245,6 +256,8 @@ CASES = {
     compares_a_lost_one: (TypeError, "the variable n has no value here", "one path", "of the if"),
     changes_shape: (TypeError, "the variable total is f32[1] in front", "one type and shape", ""),
     changes_type: (TypeError, "the variable total is f32[] in front", "", "pto.zeros"),
+    grows: (RuntimeError, "differ in the variable x, which a loop carries", "equal", "fit"),
+    grows_on_a_path: (RuntimeError, "differ in what the paths of an if give", "equal", "fit"),
     lost: (TypeError, "the variable row has no value here", "lost behind it", "in front"),
     lost_in_a_list: (TypeError, "changes kept[0]", "traced once", "pto.zeros"),
     leaves: (TypeError, "a break inside of pto.loop", "below `if` and `with`", "an if"),
@@ -297,7 +310,7 @@ def test_a_mistake_in_a_program_is_told_with_its_line(function):
     error = caught.value
     assert isinstance(error, pto.Error), repr(error)
     assert what in str(error) and why in error.why and fix in error.fix, str(error)
-    assert error.why and error.fix
+    assert error.why and error.fix and (error.__context__ is None or error.__cause__ is not None)
     place = f"{error.location} {error.what}".split("test_program_errors.py:")[1]
     line, first = int(place.split(":")[0].split()[0]), function.__code__.co_firstlineno
     inside = first <= line <= first + 6

@@ -24,6 +24,13 @@ def inlined(x):
     return pto.ops.gelu(x, approximate="wrong")
 
 
+def paged(length, of=np.asarray):
+    q, pages = np.ones((1, 1, 2, 4), "f4"), np.ones((2, 4, 1, 4), "f4")
+    return pto.models.paged_attention(
+        *map(of, (q, pages, pages, np.array([[0, 1]]), np.array([length])))
+    )
+
+
 CASES = {
     "a traced function": lambda: mixed(X, X.astype("f2")),
     "a guard": lambda: mixed(X, np.ones((4, 5), "f4")),
@@ -31,6 +38,8 @@ CASES = {
     "an operator in a traced function": lambda: pto.jit(inlined)(X),
     "an operator in torch": lambda: torch.ops.pto.add(torch.ones(2, 3), torch.ones(4)),
     "an operator on torch's tensors": lambda: pto.ops.add(torch.ones(2, 3), torch.ones(4)),
+    "a check of a model's operator": lambda: paged(length=9),
+    "a check of a model's operator in torch": lambda: paged(length=-1, of=torch.from_numpy),
     "a bad index": lambda: pto.ops.embedding(X, np.array([5])),
 }
 
@@ -56,3 +65,15 @@ def test_a_bad_index_is_named_with_the_size():
         RuntimeError, match="gather: index -4 is out of range for an axis of size 3"
     ):
         torch.ops.pto.gather(torch.ones(3), torch.tensor([-4]))
+
+
+def test_a_variable_without_a_value_that_is_returned_is_a_mistake_of_the_function():
+    @pto.jit
+    def lost(x):
+        if x[0, 0] > 2:
+            y = x
+        return y
+
+    line = lost.__wrapped__.__code__.co_firstlineno
+    with pytest.raises(TypeError, match=rf"test_user_lines.py:{line}: the variable y has no value"):
+        lost(X)

@@ -6,12 +6,13 @@ function calls its operator of PyTorch; AOTAutograd and Inductor then see the op
 torch._dynamo.nonstrict_trace of 2.13, which does this for Python functions.
 """
 
+import warnings
 import weakref
 from typing import Any
 
 import torch
 from pto.language import method
-from torch._dynamo import trace_rules
+from torch._dynamo import symbolic_convert, trace_rules
 
 _kept: set[int] = set()
 method.is_compiling = torch.compiler.is_compiling
@@ -38,3 +39,13 @@ def keep_in_graphs(function: Any) -> None:
         with_containers.remove(place)
 
     weakref.finalize(function, forget)
+
+
+def tell(error: Exception) -> None:
+    """Warns of the error of a call that torch.compile(fullgraph=True) makes a node.
+
+    PyTorch puts another one in its place, of a result without a known type. Without `fullgraph` the
+    graph breaks, and the call is made again, with its own error.
+    """
+    if getattr(getattr(symbolic_convert.tls, "current_tx", None), "one_graph", False):
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)

@@ -177,9 +177,15 @@ class PackagedModel:
         flat, form = pytree.tree_flatten((args, kwargs))
         if form != self._arguments:
             counts = self._arguments.child(0).num_children
+            where = ""
+            if len(args) == counts and [*kwargs] == [*names]:
+                places = [*(f"argument {place}" for place in range(counts)), *names]
+                rows = zip(places, _of_each(form), _of_each(self._arguments), strict=True)
+                differ = next(place for place, given, wanted in rows if given != wanted)
+                where = f", {differ} in other containers or with other keys"
             raise InvalidType(
                 f"{self.shown}: the call has {len(args)} arguments by place and"
-                f" {', '.join(kwargs) or 'none'} by name",
+                f" {', '.join(kwargs) or 'none'} by name{where}",
                 f"the model was exported with {counts} by place and {', '.join(names) or 'none'} by"
                 " name, containers included",
                 "pass arguments as they were passed to torch.export.export()",
@@ -197,7 +203,7 @@ class PackagedModel:
         if not is_tensor or value.device.type != "cpu" or value.layout is not torch.strided:
             found = f"{value.layout} on {value.device}" if is_tensor else type(value).__name__
             self._refuse(f"the input {name} is {found}", "it is a dense tensor on the CPU",
-                         "pass x.cpu()", InvalidType)  # fmt: skip
+                         "pass x.cpu(), or torch.as_tensor(x)", InvalidType)  # fmt: skip
         if value.requires_grad and torch.is_grad_enabled():
             self._refuse(f"the input {name} requires a gradient",
                          "a package has the code of the model, and none of its gradient",
@@ -264,6 +270,11 @@ class PackagedModel:
 
     def _refuse(self, what: str, why: str, fix: str, kind: type = InvalidValue) -> None:
         raise kind(f"{self.shown}: {what}", why, fix)
+
+
+def _of_each(form: pytree.TreeSpec) -> list[pytree.TreeSpec]:
+    """The containers of each argument, by place and then by name."""
+    return [one for part in form.children() for one in part.children()]
 
 
 def _restored(content: bytes, shown: str) -> PackagedModel:
