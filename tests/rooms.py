@@ -48,7 +48,7 @@ BUDGETS = {
     "bench": 1224,
     "bindings": 5755,
     "cmake": 90,
-    "codegen": 3745,
+    "codegen": 3805,
     "compat": 3955,
     "compiler": 2255,
     "device": 465,

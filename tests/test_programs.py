@@ -321,3 +321,30 @@ def test_pythons_min_and_max_compare_sizes_and_a_tensor_moves_to_a_value():
                               ([3, 5], Mode.NEGATED, -3)]:  # fmt: skip
         tiled(x, out := np.zeros_like(x), sizes, mode)
         assert out.tolist() == (sign * x + 10).tolist()
+
+
+@pto.jit
+def joined(x, y, axis, lead):
+    """Computed tensors beside each other, and the halves of what is joined, computed with."""
+    z = pto.concat([x * x, y * 2, pto.sum(x, axis, keepdim=True), x - y], axis)
+    whole = (slice(None),) * lead
+    half = z.shape[axis] // 2
+    first, last = z[(*whole, slice(0, half))], z[(*whole, slice(half, 2 * half))]
+    return pto.concat([pto.abs(first) + last, z, first * 3], axis), first.sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((5, 6), -1), ((1, 1), 0), ((3, 4, 5), -2), ((2, 3, 7, 1), -2), ((2, 3, 1, 16), -3)],
+)
+def test_computed_parts_are_joined_and_read_as_parts(shape, axis):
+    random = np.random.default_rng(0)
+    x, y = (random.integers(-4, 5, shape).astype(F32) for _ in range(2))
+    axis %= len(shape)
+    z = np.concatenate([x * x, y * 2, x.sum(axis, keepdims=True), x - y], axis)
+    half = z.shape[axis] // 2
+    first, last = (np.take(z, range(i * half, i * half + half), axis) for i in range(2))
+    found, sums = joined(x, y, axis - len(shape), axis)
+    wanted = np.concatenate([abs(first) + last, z, first * 3], axis)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(sums, first.sum(-1))

@@ -201,7 +201,7 @@ class Emitter {
       const int tensor = tensor_.at(operand);
       launch.tensors.push_back(tensor);
       const bool given = tensor < static_cast<int>(spec_.inputs.size());
-      request.strides.push_back(given ? spec_.inputs[static_cast<size_t>(tensor)].strides
+      request.layouts.push_back(given ? spec_.inputs[static_cast<size_t>(tensor)].strides
                                       : StrideClass::Contiguous);
     }
     std::vector<Value> stored;
@@ -214,7 +214,7 @@ class Emitter {
     const Graph written = with_outputs(body, stored);
     Outline::Step& step = outline_.steps.back();
     step.function = request.function;
-    for (const RegionAxis& axis : plan_region(written, request.strides).axes)
+    for (const RegionAxis& axis : plan_region(written, request.layouts).axes)
       step.axes.push_back({axis.size, axis.inner});
     for (size_t i = launch.tensors.size() - stored.size(); i < launch.tensors.size(); ++i)
       step.places.push_back("p" + std::to_string(launch.tensors[i]));

@@ -87,6 +87,7 @@ class GraphPrinter {
   void print_move(Value v);
   void print_update(Value v);
   void print_concat(Value v);
+  MemRef joined_part(const MemRef& whole, const Node& concat, size_t place) const;
   void copy_outputs();
 
   // --- operations along an axis: print_along.cpp -------------------------------------------------

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/codegen/memref.hpp"
 
+#include <algorithm>
+
 #include "pto/base/text.hpp"
 #include "pto/codegen/code_writer.hpp"
 #include "pto/ir/axis_map.hpp"
@@ -53,7 +55,11 @@ MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, con
       part.data += " + " + step;
   const bool is_dense =
       whole.layout == StrideClass::Contiguous && is_block(whole.type.shape, sizes);
-  if (!is_dense) part.layout = layout_of(part);
+  if (is_dense) return part;
+  part.layout = layout_of(part);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (!(sizes[i] == whole.type.shape[i]))
+      part.dense_from = std::max(part.dense_from, static_cast<int>(i));
   return part;
 }
 
@@ -87,9 +93,15 @@ MemRef with_shape(const MemRef& from, const Dims& shape) {
   MemRef to = from;
   to.type.shape = shape;
   to.strides.assign(shape.size(), "0");
+  auto dense = std::count_if(from.type.shape.begin() + from.dense_from, from.type.shape.end(),
+                             [](const Dim& size) { return !is_one(size); });
   size_t next = kept.size();
-  for (size_t i = shape.size(); i-- > 0;)
-    if (!is_one(shape[i])) to.strides[i] = kept[--next];
+  to.dense_from = static_cast<int>(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (is_one(shape[i])) continue;
+    to.strides[i] = kept[--next];
+    if (dense-- > 0) to.dense_from = static_cast<int>(i);
+  }
   if (!shape.empty() && is_one(shape.back())) to.strides.back() = "1";
   to.layout = layout_of(to);
   if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
@@ -104,6 +116,7 @@ MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes) {
     if (to.constant >= 0) to.axes[i] = from.axes[static_cast<size_t>(axes[i])];
   }
   to.layout = layout_of(to);
+  to.dense_from = static_cast<int>(axes.size());
   return to;
 }
 
@@ -119,7 +132,7 @@ MemRef broadcast_to(const MemRef& from, const Dims& shape) {
     if (!stretches) to.strides[ahead + i] = from.strides[i];
     repeats = repeats || stretches;
   }
-  if (repeats) to.layout = layout_of(to);
+  if (repeats) to.layout = layout_of(to), to.dense_from = static_cast<int>(shape.size());
   return to;
 }
 

@@ -21,6 +21,7 @@ struct MemRef {
   Type type;
   std::vector<std::string> strides;  // in elements, one an axis
   StrideClass layout = StrideClass::Contiguous;
+  int dense_from = 0;  // the axes from there on lie as those of dense memory
   // The tensor of the call whose elements these are, if it is a constant, and the axis of it that
   // each axis is; -1: none.
   int constant = -1;

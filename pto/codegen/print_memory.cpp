@@ -58,6 +58,11 @@ MemRef GraphPrinter::home_of(Made made, const Type& type) {
   const Node& update = graph_[home.part_of];
   const MemRef whole = whole_of(home.buffer, update.type);
   places.push_back(text_.outline.base_of(whole.data));
+  if (update.op == Opcode::concat) {
+    size_t at = 0;
+    while (joined_by(graph_, update.operands[at]) != made) ++at;
+    return with_shape(joined_part(whole, update, at), type.shape);
+  }
   const auto offsets = offsets_of(update, 2);
   check_part(update, offsets, whole.type.shape, type.shape);
   return part_of(whole, offsets, type.shape);
@@ -153,19 +158,26 @@ void GraphPrinter::print_update(Value v) {
   places_[v] = whole;
 }
 
+// Returns where the operand of a concat at this place belongs.
+MemRef GraphPrinter::joined_part(const MemRef& whole, const Node& concat, size_t place) const {
+  const auto axis = static_cast<size_t>(concat.attributes.axes[0]);
+  std::string offset = "0";
+  for (size_t i = 0; i < place; ++i)
+    offset = "(" + offset + " + " + cpp_size(graph_[concat.operands[i]].type.shape[axis]) + ")";
+  Dims sizes = concat.type.shape;
+  sizes[axis] = graph_[concat.operands[place]].type.shape[axis];
+  std::vector<std::string> offsets(sizes.size(), "0");
+  offsets[axis] = offset;
+  return part_of(whole, offsets, sizes);
+}
+
 void GraphPrinter::print_concat(Value v) {
   const Node& node = graph_[v];
   const MemRef whole = home_of({v, 0}, node.type);
-  const auto axis = static_cast<size_t>(node.attributes.axes[0]);
-  std::string offset = "0";
-  for (const Value operand : node.operands) {
-    const Dims& shape = graph_[operand].type.shape;
-    std::vector<std::string> offsets(shape.size(), "0");
-    offsets[axis] = offset;
-    Dims sizes = node.type.shape;
-    sizes[axis] = shape[axis];
-    copy(part_of(whole, offsets, sizes), place(operand));
-    offset = "(" + offset + " + " + cpp_size(shape[axis]) + ")";
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const Made part = joined_by(graph_, node.operands[i]);
+    if (part.node < 0 || storage_.homes.at(part).part_of != v)
+      copy(joined_part(whole, node, i), place(node.operands[i]));
   }
   places_[v] = whole;
 }

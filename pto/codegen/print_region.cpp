@@ -30,7 +30,7 @@ class RegionFunction {
       : body_(body),
         request_(request),
         w_(*writer),
-        plan_(plan_region(body, request.strides)),
+        plan_(plan_region(body, request.layouts)),
         loops_(body_, plan_, request_.scalars, request_.function) {}
 
   RegionText print() {

@@ -2,7 +2,7 @@
 // print_region(): prints the C++ function of one region.
 //
 //     CodeWriter writer;
-//     RegionText text = print_region(body, {"softmax_0", strides, scalars, 1}, &writer);
+//     RegionText text = print_region(body, {"softmax_0", layouts, scalars, 1}, &writer);
 //
 // The function walks its share of the region's items: rows where the last axis is reduced, else
 // pieces of the last axis. Inside, for_each_tile() of isa/region.hpp runs the region's instructions
@@ -16,6 +16,7 @@
 
 #include "pto/base/program_spec.hpp"
 #include "pto/codegen/code_writer.hpp"
+#include "pto/codegen/region_plan.hpp"
 #include "pto/ir/graph.hpp"
 
 namespace pto {
@@ -29,10 +30,10 @@ struct RegionText {
 // The function takes the body's tensor inputs in order, then its outputs. `scalars[i]` is the place
 // of the body's i-th scalar input among the program's `program_scalars` scalars; behind them stand
 // items, quantum and the sizes s0, s1 ..., or, for an inner function, which only its program calls,
-// those of RegionText::symbols. `strides` are those of the inputs, and may go on with the outputs'.
+// those of RegionText::symbols. `layouts` are those of the inputs, and may go on with the outputs'.
 struct RegionRequest {
   std::string function;
-  std::vector<StrideClass> strides;
+  std::vector<RegionLayout> layouts;
   std::vector<int> scalars;
   int program_scalars = 0;
   bool is_inner = false;

@@ -132,23 +132,23 @@ void GraphPrinter::print_fused(Value v) {
       scalars.push_back(scalar_bits(known->second, graph_[operand].type.dtype));
     } else {
       tensors.push_back(place(operand));
-      request.strides.push_back(tensors.back().layout);
+      request.layouts.push_back({tensors.back().layout, tensors.back().dense_from});
     }
   }
   request.program_scalars = static_cast<int>(scalars.size());
   const Graph body = with_numbers(node.body(), is_number);
   std::vector<std::pair<MemRef, MemRef>> asides;  // outputs that a kernel cannot store as they lie
   bool is_dense = true;
-  const size_t inputs = request.strides.size();
+  const size_t inputs = request.layouts.size();
   for (size_t k = 0; k < body.outputs().size(); ++k) {
     const Made made{v, static_cast<int>(k)};
     MemRef home = home_of(made, body[body.outputs()[k]].type);
     made_[made] = home;
-    request.strides.push_back(home.layout);
+    request.layouts.push_back({home.layout, home.dense_from});
     is_dense = is_dense && home.layout == StrideClass::Contiguous;
     tensors.push_back(home);
   }
-  const RegionPlan plan = plan_region(body, request.strides);
+  const RegionPlan plan = plan_region(body, request.layouts);
   Outline::Step& step = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
   step.function = request.function;
   step.limits = limits_of(node.body());
@@ -158,7 +158,7 @@ void GraphPrinter::print_fused(Value v) {
     MemRef& home = tensors[inputs + k];
     const MemRef aside = fresh(home.type);
     asides.emplace_back(home, aside);
-    request.strides[inputs + k] = aside.layout;
+    request.layouts[inputs + k] = aside.layout;
     home = aside;
   }
   const RegionText region = print_region(body, request, &text_.functions);

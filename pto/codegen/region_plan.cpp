@@ -15,8 +15,8 @@ bool is_reduce(const Node& node) { return info(node.op).family == Family::Reduce
 
 class Planner {
  public:
-  Planner(const Graph& body, const std::vector<StrideClass>& strides)
-      : body_(body), strides_(strides) {}
+  Planner(const Graph& body, const std::vector<RegionLayout>& layouts)
+      : body_(body), layouts_(layouts) {}
 
   RegionPlan run() {
     find_axes();
@@ -26,8 +26,8 @@ class Planner {
       const bool reduced = reduces(node);
       const AxisMap map = reduced ? reduction(body_, node).result : own_map(node.type.shape);
       const int root = instance(output, map);
-      plan_.outputs.push_back(
-          {root, varies_inside(map), load_accesses(node.type.shape, map, layout_of_output(o))});
+      plan_.outputs.push_back({root, varies_inside(map),
+                               load_accesses(node.type.shape, map, layout_of_output(o).strides)});
     }
     merge_axes();
     for (const Instance& i : plan_.instances)
@@ -101,7 +101,8 @@ class Planner {
     }
     if (node.op == Opcode::input) {
       made.input = input_index(value);
-      made.accesses = load_accesses(node.type.shape, map, strides_[tensor_index(made.input)]);
+      made.accesses =
+          load_accesses(node.type.shape, map, layouts_[tensor_index(made.input)].strides);
     }
     if (node.op == Opcode::iota) made.accesses = accesses_of_positions(node, map);
     plan_.instances.push_back(std::move(made));
@@ -147,13 +148,18 @@ class Planner {
     return accesses;
   }
 
-  StrideClass layout_of_output(size_t output) const {
+  RegionLayout layout_of_output(size_t output) const {
     const size_t place = tensor_index(static_cast<int>(body_.inputs().size())) + output;
-    return place < strides_.size() ? strides_[place] : StrideClass::Contiguous;
+    return place < layouts_.size() ? layouts_[place] : StrideClass::Contiguous;
+  }
+  RegionLayout layout_of(const Instance& i) const {
+    return i.input < 0 ? StrideClass::Contiguous : layouts_[tensor_index(i.input)];
   }
 
-  bool is_dense(const Instance& i) const {
-    return i.input < 0 || strides_[tensor_index(i.input)] == StrideClass::Contiguous;
+  // True where an axis and the next one are one in memory with this layout.
+  static bool is_dense(const std::vector<AxisAccess>& accesses, size_t axis, RegionLayout layout) {
+    const std::vector<int>& dims = accesses[axis].dims;
+    return dims.empty() || dims.back() >= layout.dense_from;
   }
 
   // True where two neighbouring axes are one in this tensor's memory if it is dense, or where the
@@ -172,22 +178,21 @@ class Planner {
     if (inner != plan_.axes[axis + 1].inner) return false;
     for (const Instance& i : plan_.instances) {
       if (i.accesses.empty()) continue;
-      const bool varies = !i.accesses[axis].dims.empty();
-      if (varies && !inner && !is_dense(i)) return false;
+      if (!inner && !is_dense(i.accesses, axis, layout_of(i))) return false;
       if (!mergeable(i.accesses, axis, body_[i.value].type.shape)) return false;
     }
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
       const auto& accesses = plan_.outputs[o].accesses;
-      const bool is_dense = layout_of_output(o) == StrideClass::Contiguous;
-      if (!is_dense && !inner && !accesses[axis].dims.empty()) return false;
+      if (!inner && !is_dense(accesses, axis, layout_of_output(o))) return false;
       if (!mergeable(accesses, axis, body_[body_.outputs()[o]].type.shape)) return false;
     }
     return true;
   }
 
   // Makes one access of two neighbouring ones.
-  static void merge(std::vector<AxisAccess>* accesses, size_t axis, bool dense) {
+  static void merge(std::vector<AxisAccess>* accesses, size_t axis, RegionLayout layout) {
     if (accesses->empty()) return;
+    const bool dense = is_dense(*accesses, axis, layout);
     const AxisAccess outer = (*accesses)[axis];
     accesses->erase(accesses->begin() + static_cast<long>(axis));
     AxisAccess& merged = (*accesses)[axis];
@@ -198,9 +203,9 @@ class Planner {
   void merge_axes() {
     for (size_t axis = plan_.axes.empty() ? 0 : plan_.axes.size() - 1; axis-- > 0;) {
       if (!mergeable_everywhere(axis)) continue;
-      for (Instance& i : plan_.instances) merge(&i.accesses, axis, is_dense(i));
+      for (Instance& i : plan_.instances) merge(&i.accesses, axis, layout_of(i));
       for (size_t o = 0; o < plan_.outputs.size(); ++o)
-        merge(&plan_.outputs[o].accesses, axis, layout_of_output(o) == StrideClass::Contiguous);
+        merge(&plan_.outputs[o].accesses, axis, layout_of_output(o));
       const RegionAxis outer = plan_.axes[axis];
       plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis));
       RegionAxis& merged = plan_.axes[axis];
@@ -259,7 +264,7 @@ class Planner {
   }
 
   const Graph& body_;
-  const std::vector<StrideClass>& strides_;
+  const std::vector<RegionLayout>& layouts_;
   std::map<std::pair<Value, AxisMap>, int> known_;
   RegionPlan plan_;
 };
@@ -363,7 +368,7 @@ bool may_write_over(const Graph& body, size_t input, size_t output) {
   if (iteration_space(body[body.inputs()[input]].type.shape) !=
       iteration_space(body[body.outputs()[output]].type.shape))
     return false;
-  const std::vector<StrideClass> dense(body.inputs().size(), StrideClass::Contiguous);
+  const std::vector<RegionLayout> dense(body.inputs().size(), StrideClass::Contiguous);
   const RegionPlan plan = plan_region(body, dense);
   const RegionOutput& written = plan.outputs[output];
   if (written.inner && plan.at(written.instance).level + 1 < plan.sweeps) return false;
@@ -372,8 +377,8 @@ bool may_write_over(const Graph& body, size_t input, size_t output) {
   });
 }
 
-RegionPlan plan_region(const Graph& body, const std::vector<StrideClass>& strides) {
-  return Planner(body, strides).run();
+RegionPlan plan_region(const Graph& body, const std::vector<RegionLayout>& layouts) {
+  return Planner(body, layouts).run();
 }
 
 }  // namespace pto

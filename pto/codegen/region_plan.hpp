@@ -17,6 +17,7 @@
 // Thread safety: plain values.
 #pragma once
 
+#include <climits>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -37,6 +38,17 @@ struct RegionAxis {
 // The distance that an operand moves in memory for a step along an axis. Folded: it differs from
 // step to step, since the tensor's memory does not merge where the axes do.
 enum class AxisStep : uint8_t { None, Unit, Strided, Folded };
+
+// The layout of a tensor of a region: the axes from `dense_from` on lie as those of a dense one.
+struct RegionLayout {
+  StrideClass strides;
+  int dense_from;
+
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  RegionLayout(StrideClass known)
+      : RegionLayout(known, known == StrideClass::Contiguous ? 0 : INT_MAX) {}
+  RegionLayout(StrideClass known, int from) : strides(known), dense_from(from) {}
+};
 
 struct AxisAccess {
   AxisStep step = AxisStep::None;
@@ -116,7 +128,7 @@ bool can_store(const RegionPlan& plan, size_t output);
 // last sweep may store it, and no other.
 bool may_write_over(const Graph& body, size_t input, size_t output);
 
-// `strides` has one entry per tensor input of the body, and may have one per output behind them.
-RegionPlan plan_region(const Graph& body, const std::vector<StrideClass>& strides);
+// `layouts` has one entry per tensor input of the body, and may have one per output behind them.
+RegionPlan plan_region(const Graph& body, const std::vector<RegionLayout>& layouts);
 
 }  // namespace pto

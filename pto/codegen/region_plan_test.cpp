@@ -10,8 +10,8 @@ namespace pto::region_plan_test {
 constexpr StrideClass kDense = StrideClass::Contiguous, kRows = StrideClass::Rows;
 
 // Prints "axes; sweeps; buffers; items", inner axes in parentheses.
-std::string plan(const char* text, std::vector<StrideClass> strides) {
-  const RegionPlan p = plan_region(parse(text), strides);
+std::string plan(const char* text, const std::vector<RegionLayout>& layouts) {
+  const RegionPlan p = plan_region(parse(text), layouts);
   std::string all;
   for (const RegionAxis& axis : p.axes) {
     const std::string size = pto::text(axis.size);
@@ -84,6 +84,8 @@ TEST(RegionPlan, dense_elementwise_operands_of_one_shape_are_one_axis) {
   })";
   EXPECT_EQ(plan(kAdd, {kDense, kDense}), "s0*s1; 1; 0; (s0*s1+4095)//4096");
   EXPECT_EQ(plan(kAdd, {kDense, kRows}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
+  EXPECT_EQ(plan(kAdd, {kDense, {kRows, 1}}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
+  EXPECT_EQ(plan(kAdd, {kDense, {kRows, 0}}), plan(kAdd, {kDense, kDense}));
 }
 
 TEST(RegionPlan, pieces_are_whole_tiles_of_the_hint) {

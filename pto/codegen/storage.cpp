@@ -147,6 +147,7 @@ class StoragePlanner {
     plan_.homes[made] = {buffer, -1};
     if (continues)
       plan_.continued.insert(static_cast<size_t>(buffers_[static_cast<size_t>(buffer)].output));
+    if (graph_[made.node].op == Opcode::concat && holder < 0) place_joined(made.node, buffer);
     if (start < 0) return true;
     if (!continues && !continue_from(from, made, start, buffer))
       plan_.copies.insert({made.node, static_cast<size_t>(start)});
@@ -169,17 +170,37 @@ class StoragePlanner {
     return place(before, buffer);
   }
 
+  // Says whether a tensor may be made where the only value that reads it puts it.
+  bool is_free(Made part) const {
+    if (part.node < 0 || plan_.homes.count(part)) return false;
+    const Opcode op = graph_[part.node].op;
+    const bool is_apart = op != Opcode::concat && start_of(graph_, part) < 0;
+    if (!is_apart || op == Opcode::branch) return false;
+    const auto values = values_of(part);
+    return values.size() == 1 && is_read_once(values[0]);
+  }
+  bool is_read_once(Value v) const {
+    return uses_[static_cast<size_t>(v)].size() == 1 && !is_output(v);
+  }
+
+  // Lets who computes what a concat joins write it where it belongs, but for columns: no kernel
+  // stores elements with gaps between them.
+  void place_joined(Value concat, int buffer) {
+    const Dims& whole = graph_[concat].type.shape;
+    for (const Value operand : graph_[concat].operands) {
+      if (is_one(graph_[operand].type.shape.back()) && !is_one(whole.back())) continue;
+      const Made part = joined_by(graph_, operand);
+      const bool is_moved = part.node >= 0 && made_by(graph_, operand) != part;
+      if (is_free(part) && (!is_moved || is_read_once(operand)))
+        plan_.homes[part] = {buffer, concat};
+    }
+  }
+
   // Lets who computes the part of an update write it where it belongs.
   void place_part(Value update, Value from, int buffer) {
     const Node& node = graph_[update];
     const Made part = made_by(graph_, node.operands[1]);
-    if (part.node < 0 || plan_.homes.count(part)) return;
-    const Opcode op = graph_[part.node].op;
-    const bool is_apart = op != Opcode::concat && start_of(graph_, part) < 0;
-    if (!is_apart || op == Opcode::branch) return;
-    const auto values = values_of(part);
-    if (values.size() != 1 || uses_[static_cast<size_t>(values[0])].size() != 1) return;
-    if (is_output(values[0])) return;
+    if (!is_free(part)) return;
     const Made before = made_by(graph_, from);
     if (before.node >= part.node) return;
     for (size_t i = 2; i < node.operands.size(); ++i)
@@ -215,6 +236,12 @@ class StoragePlanner {
 };
 
 }  // namespace
+
+Made joined_by(const Graph& graph, Value operand) {
+  const Node& node = graph[operand];
+  const bool is_moved = node.op == Opcode::reshape && !regroups(graph, node);
+  return made_by(graph, is_moved ? node.operands[0] : operand);
+}
 
 Storage plan_storage(const Graph& graph, const std::vector<Given>& given) {
   return StoragePlanner(graph, given).run();

@@ -6,8 +6,8 @@
 //
 // A buffer is memory that versions of a tensor share: a write, or a loop, continues in the buffer
 // of what it starts from where nobody reads that later. A kernel or product whose value is a part
-// of such a version writes it there at once. Outputs of the graph have given buffers: those of a
-// loop's body are the memory of what the loop carries.
+// of such a version, or of what a concat joins, writes it there at once. Outputs of the graph have
+// given buffers: those of a loop's body are the memory of what the loop carries.
 //
 // Invariant: at each node, in the order of the graph, a buffer holds the version that the node
 // reads.
@@ -33,7 +33,7 @@ struct Given {
 
 struct Home {
   int buffer = -1;
-  Value part_of = -1;  // the update whose part of the buffer it is; -1: all of it
+  Value part_of = -1;  // the update or concat whose part of the buffer it is; -1: all of it
 };
 
 struct Storage {
@@ -44,6 +44,9 @@ struct Storage {
   std::set<size_t> continued;       // outputs whose buffers begin with their holder
   std::set<size_t> copied_outputs;  // outputs that are copied when the graph ends
 };
+
+// Returns the tensor behind an operand of a concat, which may have more or fewer axes of size 1.
+Made joined_by(const Graph& graph, Value operand);
 
 // `given` has one entry for each output.
 Storage plan_storage(const Graph& graph, const std::vector<Given>& given);

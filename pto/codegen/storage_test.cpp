@@ -148,4 +148,29 @@ TEST(Storage, AKernelWritesOverAPartWithoutItsAxesOfSizeOne) {
   EXPECT_EQ(s.homes.at({kFirst + 2, 0}).part_of, kFirst + 4);
 }
 
+TEST(Storage, TensorsAreMadeWhereAConcatJoinsThem) {
+  constexpr Value kJoin = kFirst + 5;
+  const auto homes = [](const std::string& columns, const std::string& joined) {
+    const Storage s = planned(
+        "  %1 = transpose(%x) {axes=[1, 0]} : f32[8, 4]\n"
+        "  %2 = view(%1, %0, %0) : f32[8, " +
+            columns +
+            "]\n"
+            "  %3 = matmul(%x, %1) : f32[4, 4]\n"
+            "  %4 = matmul(%x, %2) : f32[4, " +
+            columns +
+            "]\n"
+            "  %5 = view(%x, %0, %0) : f32[4, 3]\n"
+            "  %6 = concat(" +
+            joined +
+            ") {axes=[1]} : f32[4, 8]\n"
+            "  return %6\n",
+        false);
+    return std::pair(s.homes.at({kFirst + 2, 0}).part_of, s.homes.at({kFirst + 3, 0}).part_of);
+  };
+  EXPECT_EQ(homes("4", "%3, %4"), std::pair(kJoin, kJoin));
+  EXPECT_EQ(homes("1", "%4, %3, %5"), std::pair(kJoin, -1));  // a column
+  EXPECT_EQ(homes("2", "%3, %3").first, -1);                  // read twice
+}
+
 }  // namespace pto::storage_test
