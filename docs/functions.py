@@ -54,7 +54,7 @@ GROUPS = {
     "Neural networks": "relu relu6 leaky_relu elu gelu silu mish sigmoid logsigmoid hardsigmoid "
     "hardswish softplus erf softmax log_softmax online_softmax layer_norm rms_norm",
     "Views and shapes": "reshape flatten squeeze unsqueeze transpose permute broadcast_to "
-    "broadcast_like expand_clone clone concat view assemble move pad fillpad flip tril triu",
+    "broadcast_like expand_clone clone concat stack view assemble move pad fillpad flip tril triu",
     "Positions": "gather take_along_dim index_select scatter scatter_add scatter_update index_add "
     "scatter_ scatter_add_ index_add_ one_hot",
     "New tensors": "zeros ones full zeros_like ones_like full_like arange eye tensor",

@@ -89,6 +89,7 @@ from pto.language.selection import index_add_ as index_add_
 from pto.language.selection import scatter_ as scatter_
 from pto.language.selection import scatter_add_ as scatter_add_
 from pto.language.shape import concat as concat
+from pto.language.shape import stack as stack
 from pto.language.spelling import device_synchronize as device_synchronize
 from pto.language.spelling import function as function
 from pto.language.tensor import Tensor as _Tensor

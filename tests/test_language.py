@@ -265,3 +265,12 @@ def test_the_transposes_of_numpy():
         same(run(lambda x: x.mT @ x, array), np.swapaxes(array, -1, -2) @ array)
     with pytest.raises(pto.errors.InvalidType, match="x.mT has two axes or more, and x has 1"):
         run(lambda x: x.mT, A[0])
+
+
+@pytest.mark.parametrize("dim", range(-3, 3))
+def test_stack_puts_tensors_beside_each_other_along_a_new_axis(dim):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    stacked = pto.jit(lambda x, y: pto.stack([x, y * 2, x + y], dim))
+    np.testing.assert_array_equal(stacked(x, -x), np.stack([x, x * -2, x * 0], dim))
+    with pytest.raises(pto.Error, match=r"stack: tensors of the shapes \[s0, s1\] and \[s3\]"):
+        pto.jit(lambda x, y: pto.stack([x, y[0]], dim))(x, x)

@@ -177,6 +177,7 @@ from pto.language.shape import (
     permute,
     reshape,
     squeeze,
+    stack,
     transpose,
     unsqueeze,
 )

@@ -137,7 +137,7 @@ def _of_slice(x: Tensor, axis: int, key: slice) -> tuple[Any, Any]:
         fail(
             f"a slice with the step {key.step!r}"[:60],
             "a part is a box of neighbouring elements",
-            "leave the step out; loop over the positions",
+            "split the axis: x.reshape(n // k, k)[:, 0] is every k-th element",
             InvalidIndex,
         )
     start = 0 if key.start is None else plain(key.start)

@@ -292,13 +292,35 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     Shapes: sizes along `dim` add up, the others are equal
     Example: pto.concat([x, y], 1)
     """
-    given = a_sequence("concat", "the tensors", tensors)
-    if not given:
-        fail("concat: a list without tensors", "the result has the type of the first one",
-             "pass at least one tensor; pto.zeros makes one without elements")  # fmt: skip
-    for x in given:
-        must_be_traced("concat", x, "pass a list of tensors; join arrays with NumPy or torch")
+    given = _listed("concat", tensors)
     first = given[0]
     axis = normal_axis(dim, first.ndim, "concat")
     values = [x.value for x in given]
     return Tensor(first.trace, first.trace.here().concat(values, axis))
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """The tensors beside each other along a new axis; their sizes are equal.
+
+    Formula: y[..., i, ...] = tensors[i], i along dim
+    Shapes: those of the tensors, and at `dim` an axis with an element for each of them
+    Example: pto.stack([x, y], -1)
+    """
+    given = _listed("stack", tensors)
+    at = normal_axis(dim, given[0].ndim + 1, "stack")
+    for x in given:
+        if x.ndim != given[0].ndim:
+            fail(f"stack: tensors of the shapes {list(given[0].shape)} and {list(x.shape)}",
+                 "tensors beside each other along a new axis have equal sizes",
+                 "pass tensors of one shape, or join them with pto.concat")  # fmt: skip
+    return concat([unsqueeze(x, at) for x in given], at)
+
+
+def _listed(name: str, tensors: Sequence[Tensor]) -> list[Tensor]:
+    given = a_sequence(name, "the tensors", tensors)
+    if not given:
+        fail(f"{name}: a list without tensors", "the result has the type of the first one",
+             "pass at least one tensor; pto.zeros makes one without elements")  # fmt: skip
+    for x in given:
+        must_be_traced(name, x, "pass a list of tensors; join arrays with NumPy or torch")
+    return given
