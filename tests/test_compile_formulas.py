@@ -118,6 +118,15 @@ def test_results_are_those_of_eager(name, symbolic, deep):
         assert_same(run(graph, *args), function(*args), rtol=1e-6, atol=1e-6)
 
 
+def test_one_window_reads_a_part_of_an_axis_whose_size_is_known_at_the_call():
+    def function(x):
+        return F.avg_pool2d(x, (4, 2)) * 2, *maxima(((4, 2),))(x)
+
+    graph = below_dynamo(function, PLANES, symbolic=True)
+    assert ATEN not in kinds(graph), [step.reason for step in graph.steps]
+    assert_same(run(graph, PLANES), function(PLANES), rtol=1e-6, atol=1e-6)
+
+
 def test_gradients_of_averages_are_those_of_eager():
     args = PLANES, PLANES, randn(2, 3, 4, 5), randn(2, 3, 4, 9)
     graph = below_dynamo(gradients_of_pools, *args)

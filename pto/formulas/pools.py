@@ -43,7 +43,7 @@ class Windows:
         along = zip(self._axes(x), self.sizes, self.strides, self.pads, self.counts, strict=True)
         for axis, size, stride, front, count in along:
             ends = count * stride, (count - 1) * stride + size  # of boxes of steps; of the last one
-            is_known = all(isinstance(end, int) for end in ends)
+            is_known = all(isinstance(n, int) for n in (*ends, x.shape[axis]))
             end = max(ends) if is_known else count * stride + size - 1
             pads = [front, end - front - x.shape[axis], *pads]
         whole = padded(x, pads, beyond)

@@ -10,8 +10,8 @@ from pto.formulas.pools import Windows
 from pto.language.tensor import Tensor
 
 ELEMENTS_MAX = 25  # of a window; a program reads each in a loop of its own
-_APART_MAX = 9  # of a window of averages whose windows lie beside each other
-_STEP_MAX = 4  # along rows, whose elements a vector of memory holds
+_IN_STEPS_MAX = 9  # of a window whose neighbour is not one element on
+_REACH_MAX = 16  # bytes from an element along rows to the next one, and at most four elements
 _STEPS = "a pool in steps along rows, which ATen reads faster"
 
 
@@ -27,14 +27,20 @@ def _windows(rank: int, counts: tuple, kernel: Any, stride: Any, padding: Any) -
     return Windows(along(kernel), along(stride or kernel), along(padding), counts[-rank:])
 
 
+def _are_read_fast(windows: Windows, x: Tensor) -> bool:
+    """Says whether programs read elements so far apart faster than ATen does."""
+    step = windows.strides[-1]
+    is_small = math.prod(windows.sizes) <= _IN_STEPS_MAX
+    return step == 1 or (is_small and step <= 4 and step * x.dtype.bytes <= _REACH_MAX)
+
+
 def avg_pool(
     rank: int, out: Out, x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0,
     ceil_mode: bool = False, counts_pad: bool = True, divisor: int | None = None,
 ) -> Tensor:  # fmt: skip
     only(x.dtype.is_float, f"an average of {x.dtype}")
     windows = _windows(rank, out.shape, kernel, stride, padding)
-    is_small = windows.are_apart and math.prod(windows.sizes) <= _APART_MAX
-    only(windows.strides[-1] == 1 or is_small, _STEPS)
+    only(windows.strides[-1] == 1 or (windows.are_apart and _are_read_fast(windows, x)), _STEPS)
     return windows.average(x, counts_pad, divisor)
 
 
@@ -56,7 +62,7 @@ def max_pool(
     gaps = set(dilation if isinstance(dilation, list | tuple) else [dilation])
     only(gaps == {1}, "a pool with gaps in its windows")
     windows = _windows(rank, out.shape, kernel, stride, padding)
-    only(windows.strides[-1] <= _STEP_MAX, _STEPS)
+    only(_are_read_fast(windows, x), _STEPS)
     return windows.maximum(x)
 
 
