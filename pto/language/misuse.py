@@ -20,6 +20,8 @@ from typing import Any
 from pto.errors import BY_KIND, Error, Failure, InvalidIndex, InvalidType
 from pto.language.location import describe, fail, is_users, line_of, place_of, shown
 
+RAISED = "a function of the operator's class raised it"  # why an error of worded() came
+
 _TRACED = re.compile(
     r"\b(Tensor|Dim|SymbolicScalar|Index|Chosen|ShortPart)\b|<(traced|symbolic) |, got 's\d+\b"
 )
@@ -100,7 +102,7 @@ def worded(method: Callable) -> Callable:
             kind = next((k for k in BY_KIND if isinstance(error, k.__bases__[1])), Failure)
             found = _known(error, False) or kind(
                 f"{operator.name}: {type(error).__name__}: {error}",
-                "a function of the operator's class raised it",
+                RAISED,
                 "correct that line, or the call",
             )
             found.location = line_of(error)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pto.errors import Error
+from pto.language.misuse import RAISED
 from pto.testing.cases import Case, copied, flat, mapped
 
 
@@ -96,6 +97,8 @@ def _refusal(call: Callable[[], object]) -> str:
     try:
         call()
     except Error as error:
+        if RAISED in error.why:
+            return error.what
         return "" if error.why and error.fix else f"an error without why and fix: {error.what}"
     except Exception as error:  # noqa: BLE001 whatever else comes is the finding
         return f"{type(error).__name__}: {error}"

@@ -15,19 +15,16 @@
 PTO_NAMESPACE_BEGIN
 namespace lanes {
 
-// Elements that lie Step apart.
+// Words that lie Step apart.
 template <int Step>
 struct Steps {
-  // Loads the first n of N elements (0 <= n <= N); the other lanes are zero.
-  template <int N, class T>
-  PTO_INLINE auto load(const T* from, int n) const {
-    using Word = typename WordOf<sizeof(T)>::Unsigned;
+  // Loads the first n of N words (0 <= n <= N); the other lanes are zero.
+  template <int N, class Word>
+  static PTO_INLINE Vec<Word, N> load(const Word* from, int n) {
     using All = typename IndicesTo<N>::type;
-    const Word* const words = reinterpret_cast<const Word*>(from);
-    if (n == N)
-      return widen<T, N>(bit_cast<Vec<Raw<T>, N>>(joined<kLast, N, true>(words, n, All())));
+    if (n == N) return joined<kLast, N, true>(from, n, All());
     if constexpr (kHasMaskedAccess<Vec<Word, N>>)
-      return widen<T, N>(bit_cast<Vec<Raw<T>, N>>(joined<kLast, N, false>(words, n, All())));
+      return joined<kLast, N, false>(from, n, All());
     else
       return gather<N>(from, Step, n);
   }
@@ -35,12 +32,12 @@ struct Steps {
  private:
   static constexpr int kLast = Step < 0 ? 0 : Step - 1;  // of the vectors of memory
 
-  // Where a vector of memory begins: the last one of a whole vector ends with its last element.
+  // Where a vector of memory begins: the last one of a whole vector ends with its last word.
   static constexpr int begin_of(int vector, int lanes, bool is_whole) {
     const int last = kLast * (lanes - 1);
     return Step < 0 ? 1 - lanes : is_whole && vector * lanes > last ? last : vector * lanes;
   }
-  // The lane of element i once the vectors up to `upto` are joined; -1: of no matter yet.
+  // The lane of word i once the vectors up to `upto` are joined; -1: of no matter yet.
   static constexpr int lane_of(int i, int upto, int lanes, bool is_whole) {
     const int vector = Step < 0 ? 0 : Step * i / lanes;
     const int lane = Step * i - begin_of(vector, lanes, is_whole);
@@ -71,9 +68,9 @@ template <int Step, int N, class Word>
 void gather_vectors(Word* to, const Word* from, int64_t count, int64_t room) {
   int64_t i = 0;
   for (; i + N <= count; i += N)
-    store<N>(to + i, Steps<Step>().template load<N>(from + Step * i, N));
+    store<N>(to + i, Steps<Step>::template load<N>(from + Step * i, N));
   if (i == count) return;
-  const auto last = Steps<Step>().template load<N>(from + Step * i, int(count - i));
+  const auto last = Steps<Step>::template load<N>(from + Step * i, int(count - i));
   if (i + N <= room)
     store<N>(to + i, last);
   else
@@ -110,6 +107,7 @@ PTO_GATHER_WORDS(extern)
 template <class T>
 PTO_INLINE void gather_steps(T* to, const T* from, int64_t step, int64_t count, int64_t room) {
   using Word = typename WordOf<sizeof(T)>::Unsigned;
+  static_assert(sizeof(T) == sizeof(Word));
   gather_words(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from), step, count, room);
 }
 
