@@ -205,6 +205,47 @@ def test_a_position_that_does_not_exist_is_told_as_by_the_interpreter():
             assert str(told.value) in str(found.value) or str(found.value) in str(told.value)
 
 
+KERNELS = {
+    "rows": lambda x, i: x[i] * 2,
+    "rows at two places": lambda x, i: x[i] + x[x.shape[0] - 1 - i],
+    "rows in two axes": lambda x, i: x[pto.stack([i, i], 1)] * 2 - 1,
+    "rows beside their positions": lambda x, i: (x[i] * i.to(x.dtype)[:, None]).sum(0),
+    "rows at computed positions": lambda x, i: x[(i * 3 + 1) % x.shape[0]] * i.to(x.dtype)[:, None],
+    "sums of rows": lambda x, i: x[i].sum(-1),
+    "sums along positions": lambda x, i: x[i].sum(0),
+    "sums along positions in two axes": lambda x, i: x[pto.stack([i, i], 1)].sum((0, 1)),
+    "largest of all": lambda x, i: x[i].amax(),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "i1"])
+def test_kernels_read_rows_where_they_lie(name, kind):
+    draw = np.random.default_rng(3)
+    for width, count in ((128, 5), (300, 1), (1000, 90)):
+        x = draw.integers(-4, 5, (7, width * 2)).astype(kind)
+        for table in (x[:, :width].copy(), x[::-1, :width], x[:, ::2]):
+            for places in (np.int32, np.int64):
+                index = draw.integers(0, 7, 2 * count).astype(places)
+                compare(KERNELS[name], table, index[::2])
+    found = pto.jit(KERNELS[name]).explain(x, index)
+    assert "gather" not in [one.title for one in found.every_step()]
+
+
+def test_a_kernel_tells_a_position_that_does_not_exist():
+    for name, function in KERNELS.items():
+        x, program = np.zeros((3, 128), np.float32), pto.jit(function)
+        program(x[:0], np.zeros(0, np.int64)) if "largest" not in name else None
+        for rows, bad in (([0, 1] * 5000 + [3], 3), ([0, -4, 1], -4)):
+            if "computed" not in name and "two places" not in name:
+                with pytest.raises(IndexError, match=f"position {bad} along axis 0.* the size 3"):
+                    program(x, np.array(rows))
+        with pytest.raises(
+            IndexError, match="position -?[0-9]+ along axis 0, which has the size 0"
+        ):
+            program(x[:0], np.array([0, 0]))
+
+
 def test_pages_that_unsigned_numbers_name_are_found_and_told_as_such(monkeypatch):
     @pto.jit
     def attend(q, pages, table, out):
@@ -230,9 +271,14 @@ def test_rows_of_near_and_far_tables_are_chosen(width, is_far):
     def chosen(x, i):
         return pto.index_select(x, 0, i)
 
+    @pto.jit
+    def doubled(x, i):
+        return pto.index_select(x, 0, i) * 2
+
     draw = np.random.default_rng(width)
     x = np.zeros(((9 << 20) // width if is_far else 11, width), "f4")
     for count in (0, 1, 7, 900):
         rows = draw.integers(0, len(x), count)
         x[rows] = draw.standard_normal((count, width))
         assert np.array_equal(chosen(x, rows), x[rows])
+        assert np.array_equal(doubled(x, rows), x[rows] * 2)

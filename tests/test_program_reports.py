@@ -43,6 +43,11 @@ def softmax(x):
     return e / pto.sum(e, -1, keepdim=True)
 
 
+@pto.jit
+def doubled_rows(x, rows):
+    return x[rows] * 2
+
+
 def array(*shape):
     return rng.random(shape, F32)
 
@@ -82,6 +87,9 @@ def test_calls_bytes_and_multiply_adds_follow_from_shapes():
     assert product.multiply_adds == m * k * n and product.bytes == 4 * (m * k + k * n + m * n)
     (kernel,) = softmax.report(array(m, n), repeats=1).of("kernel")
     assert kernel.bytes == 2 * 4 * m * n and kernel.roofline_s > 0 < kernel.roofline_share
+    rows = np.zeros(m, np.int64)
+    (kernel,) = doubled_rows.report(array(1000, 64), rows, repeats=1).of("kernel")
+    assert kernel.bytes == 2 * 4 * m * 64 + rows.nbytes
 
 
 def test_a_roofline_is_the_larger_of_traffic_and_the_sum_of_work(monkeypatch):

@@ -106,6 +106,12 @@ std::string cpp_string(const std::string& text) {
   return all + "\"";
 }
 
+std::string cpp_line(const std::vector<Location>& locations) {
+  const std::string line =
+      locations.empty() || locations[0].file.empty() ? "" : pto::text(locations[0]);
+  return cpp_string(line.starts_with("<pto>") ? "" : line);
+}
+
 std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype) {
   const std::string type = compute_type(dtype);
   const bool is_int = std::holds_alternative<int64_t>(value);

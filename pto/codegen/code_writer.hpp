@@ -50,6 +50,10 @@ std::string compute_type(DType dtype);
 
 std::string cpp_string(const std::string& text);  // with its quotes
 
+// Spells the user's line that made a node, the first of these; lines of the package say nothing
+// about a mistake.
+std::string cpp_line(const std::vector<Location>& locations);
+
 // Spells a literal of the compute type.
 std::string cpp_constant(const std::variant<double, int64_t>& value, DType dtype);
 

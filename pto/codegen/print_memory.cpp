@@ -5,16 +5,9 @@
 
 namespace pto {
 
-// Returns the user's line; lines of the package say nothing about a mistake.
 std::string GraphPrinter::where(const Node& node) const {
   const bool is_region = node.locations.empty() && node.op == Opcode::fused;
-  const Node& said = is_region ? node.body()[node.body().outputs().back()] : node;
-  return where(said.locations.empty() ? Location{} : said.locations[0]);
-}
-
-std::string GraphPrinter::where(const Location& location) const {
-  const std::string line = location.file.empty() ? "" : pto::text(location);
-  return cpp_string(line.starts_with("<pto>") ? "" : line);
+  return cpp_line((is_region ? node.body()[node.body().outputs().back()] : node).locations);
 }
 
 void GraphPrinter::must(const std::string& call) {

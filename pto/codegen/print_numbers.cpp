@@ -94,8 +94,8 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
   for (const Guard& guard : graph_.guards()) {
     if (!is_due({&guard.a, &guard.b})) continue;
     const std::string a = cpp_size(guard.a), b = cpp_size(guard.b);
-    refuse(a + " != " + b, "pto_fail_sizes(frame.args->services, " + where(guard.location) + ", " +
-                               cpp_string(guard.because) + ", " + a + ", " + b + ", " +
+    refuse(a + " != " + b, "pto_fail_sizes(frame.args->services, " + cpp_line({guard.location}) +
+                               ", " + cpp_string(guard.because) + ", " + a + ", " + b + ", " +
                                std::to_string(static_cast<int>(guard.kind)) + ")");
   }
   if (is_root_ && defined.empty()) return;

@@ -62,6 +62,8 @@ class RegionFunction {
       for (const Dim& part : axis.parts) collect_symbols(part, &symbols_);
     for (const Instance& i : plan_.instances)
       if (i.count) collect_symbols(*i.count, &symbols_);
+    for (const Instance& i : plan_.instances)
+      if (i.chosen_dim) collect_symbols(chosen_size(body_, i), &symbols_);
     if (request_.is_inner) collect_symbols(traffic(body_, plan_), &symbols_);
     for (size_t k = 0; k < symbols_.size(); ++k) {
       const int place = request_.is_inner ? static_cast<int>(k) : symbols_[k];

@@ -39,16 +39,16 @@ std::string RegionBody::stride(int tensor, int dim) {
 std::string RegionBody::offset(int tensor, const std::vector<AxisAccess>& accesses) {
   std::string sum = numbered("p", tensor);
   for (size_t a = 0; a + 1 < accesses.size() || (plan_.rows && a + 1 == accesses.size()); ++a) {
-    if (accesses[a].step == AxisStep::None || (plan_.axes[a].inner && a + 1 == accesses.size()))
+    const AxisStep step = accesses[a].step;
+    if (step == AxisStep::None || step == AxisStep::Chosen ||
+        (plan_.axes[a].inner && a + 1 == accesses.size()))
       continue;
     const std::string i = numbered("i", static_cast<int64_t>(a));
-    if (accesses[a].step == AxisStep::Folded)
+    if (step == AxisStep::Folded)
       sum += " + " + folded(tensor, a) + ".offset(" + i + ")";
     else
-      sum +=
-          " + " + i +
-          (accesses[a].step == AxisStep::Strided ? " * " + stride(tensor, accesses[a].dims.back())
-                                                 : "");
+      sum += " + " + i +
+             (step == AxisStep::Strided ? " * " + stride(tensor, accesses[a].dims.back()) : "");
   }
   return sum;
 }
@@ -82,6 +82,7 @@ std::string RegionBody::output_pointer(size_t output) {
 void RegionBody::print_items() {
   const std::vector<int> axes = plan_.item_axes();
   scopes_.emplace_back();
+  define_chosen();
   define_invariants(0);
   w_.open("for (int64_t item = range.begin; item < range.end; ++item) {");
   std::string rest = "item";
@@ -100,6 +101,7 @@ void RegionBody::print_items() {
   if (!axes.empty()) w_.line("const int64_t " + numbered("i", axes.front()) + " = " + rest + ";");
   define_folded();
   scopes_.emplace_back();
+  define_places();
   if (plan_.rows)
     print_row();
   else
@@ -107,6 +109,7 @@ void RegionBody::print_items() {
   scopes_.pop_back();
   w_.close("}");
   scopes_.pop_back();
+  check_chosen();
 }
 
 std::string RegionBody::size_of(int axis) const {

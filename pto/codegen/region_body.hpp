@@ -8,7 +8,8 @@
 // axis a, j the position on the vector axis, n its size, v<k> the tile of instance k (v<k>w: a
 // row's or an item's value spread over a tile), a<k> the accumulator of reduction k, blocks<k> the
 // sums of its blocks, f<t>_<a> the axis a that tensor t has folded, open<s> the steps of sweep s
-// since the last block, b<k> a row buffer, r<k> the total of reduction k behind a call.
+// since the last block, b<k> a row buffer, r<k> the total of reduction k behind a call, c<k> the
+// size along the axis where load k is at places of an index, g<k> the distance of such a place.
 //
 // Thread safety: one printer belongs to one thread.
 #pragma once
@@ -79,6 +80,14 @@ class RegionBody {
   void add_to_accumulator(int i);
   void add_to_piece(int i);
 
+  std::string fail_place(int i, const std::string& place) const;
+  void define_chosen();
+  std::string place_of(int i, const char* function);
+  void ask_ahead(int i);
+  void define_places();
+  void define_place_of_step(int i);
+  void check_chosen();
+
   void print_piece();
   void find_innermost();
   bool is_invariant(int i, int axes) const;
@@ -111,6 +120,7 @@ class RegionBody {
   const RegionPlan& plan_;
   const std::vector<int>& scalars_;
   std::vector<int> tensor_of_input_;
+  std::set<int> placed_;        // loads whose place is known all along the item
   std::vector<int> innermost_;  // of each instance: the last axis along which it varies, or -1
   int inputs_ = 0;              // tensors among the inputs
   CodeWriter w_;

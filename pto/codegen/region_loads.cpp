@@ -10,7 +10,9 @@ void RegionBody::define_load(int i, const std::string& name) {
   const Instance& instance = plan_.at(i);
   const int tensor = tensor_of_input_[static_cast<size_t>(instance.input)];
   const AxisAccess access = instance.accesses.empty() ? AxisAccess{} : instance.accesses.back();
-  const std::string from = width_ + ", " + offset(tensor, instance.accesses);
+  if (instance.chosen_dim && placed_.count(i) == 0) define_place_of_step(i);
+  const std::string place = instance.chosen_dim ? " + " + numbered("g", i) : "",
+                    from = width_ + ", " + offset(tensor, instance.accesses) + place;
   const std::string head = "auto " + name + " = load";
   const std::string type = "<" + type_of(i) + ">(";
   if (access.step == AxisStep::None)
@@ -77,6 +79,7 @@ void RegionBody::print_prefetch() {
     const AxisAccess row =
         items.empty() ? AxisAccess{} : i.accesses[static_cast<size_t>(items.back())];
     if (!items.empty() && row.step == AxisStep::None) continue;  // the same row again
+    if (row.step == AxisStep::Chosen) continue;                  // no row lies beside another
     if (plan_.rows && items.empty()) continue;                   // there is only one row
     const int64_t item = pto::bytes(body_[i.value].type.dtype);
     std::string ahead = bytes ? std::to_string(std::max<int64_t>(*bytes / item, 1))

@@ -82,6 +82,11 @@ class Planner {
     made.value = value;
     made.map = map;
     made.inner = varies_inside(map);
+    if (node.op == Opcode::gather) {
+      gather(node, map, &made);
+      plan_.instances.push_back(std::move(made));
+      return known_[{value, map}] = static_cast<int>(plan_.instances.size()) - 1;
+    }
     if (reduces(node) && is_count(body_, node)) {
       made.count = reduced_size(body_, node);
     } else if (reduces(node)) {
@@ -101,12 +106,38 @@ class Planner {
     }
     if (node.op == Opcode::input) {
       made.input = input_index(value);
-      made.accesses =
-          load_accesses(node.type.shape, map, layouts_[tensor_index(made.input)].strides);
+      made.accesses = load_accesses(node.type.shape, map, layout_of_input(made.input).strides);
     }
     if (node.op == Opcode::iota) made.accesses = accesses_of_positions(node, map);
     plan_.instances.push_back(std::move(made));
     return known_[{value, map}] = static_cast<int>(plan_.instances.size()) - 1;
+  }
+
+  // Makes a load of what a gather reads, through what only addresses it in another way.
+  void gather(const Node& node, const AxisMap& map, Instance* made) {
+    const int index = instance(node.operands[1], operand_map(body_, node, 1, map));
+    made->operands.push_back(index);
+    AxisMap from_map = operand_map(body_, node, 0, map);
+    Value from = node.operands[0];
+    for (; is_passed_on(body_[from]); from = body_[from].operands[0])
+      if (!is_reduce(body_[from])) from_map = operand_map(body_, body_[from], 0, from_map);
+    const Dims& shape = body_[from].type.shape;
+    made->input = input_index(from);
+    made->accesses = load_accesses(shape, from_map, layout_of_input(made->input).strides);
+    made->chosen_dim = static_cast<int>(std::find(from_map.begin(), from_map.end(), kChosenAxis) -
+                                        from_map.begin());
+    choose(index, &made->accesses);
+    PTO_ASSERT(body_[from].op == Opcode::input && plan_.at(index).level == 0);
+    PTO_ASSERT(made->chosen_dim < static_cast<int>(shape.size()));
+    PTO_ASSERT(made->accesses.back().step != AxisStep::Chosen);
+  }
+
+  // Notes the axes along which an index varies.
+  void choose(int index, std::vector<AxisAccess>* accesses) const {
+    for (const int i : plan_.needed({index}, [](int) { return false; }))
+      for (size_t axis = 0; axis < plan_.at(i).accesses.size(); ++axis)
+        if (plan_.at(i).accesses[axis].step != AxisStep::None)
+          (*accesses)[axis] = {AxisStep::Chosen, {}};
   }
 
   int input_index(Value value) const {
@@ -152,8 +183,24 @@ class Planner {
     const size_t place = tensor_index(static_cast<int>(body_.inputs().size())) + output;
     return place < layouts_.size() ? layouts_[place] : StrideClass::Contiguous;
   }
-  RegionLayout layout_of(const Instance& i) const {
-    return i.input < 0 ? StrideClass::Contiguous : layouts_[tensor_index(i.input)];
+  RegionLayout layout_of_input(int input) const {
+    return input < 0 ? StrideClass::Contiguous : layouts_[tensor_index(input)];
+  }
+  const Dims& shape_of_input(int input) const {
+    return body_[body_.inputs()[static_cast<size_t>(input)]].type.shape;
+  }
+
+  // Calls function(accesses, layout, shape) for all that is read, and for the outputs.
+  template <class F>
+  void for_each_access(F&& function) {
+    for (Instance& i : plan_.instances) {
+      if (i.accesses.empty()) continue;
+      function(&i.accesses, layout_of_input(i.input),
+               i.input < 0 ? body_[i.value].type.shape : shape_of_input(i.input));
+    }
+    for (size_t o = 0; o < plan_.outputs.size(); ++o)
+      function(&plan_.outputs[o].accesses, layout_of_output(o),
+               body_[body_.outputs()[o]].type.shape);
   }
 
   // True where an axis and the next one are one in memory with this layout.
@@ -173,25 +220,18 @@ class Planner {
     return true;
   }
 
-  bool mergeable_everywhere(size_t axis) const {
+  bool mergeable_everywhere(size_t axis) {
     const bool inner = plan_.axes[axis].inner;
-    if (inner != plan_.axes[axis + 1].inner) return false;
-    for (const Instance& i : plan_.instances) {
-      if (i.accesses.empty()) continue;
-      if (!inner && !is_dense(i.accesses, axis, layout_of(i))) return false;
-      if (!mergeable(i.accesses, axis, body_[i.value].type.shape)) return false;
-    }
-    for (size_t o = 0; o < plan_.outputs.size(); ++o) {
-      const auto& accesses = plan_.outputs[o].accesses;
-      if (!inner && !is_dense(accesses, axis, layout_of_output(o))) return false;
-      if (!mergeable(accesses, axis, body_[body_.outputs()[o]].type.shape)) return false;
-    }
-    return true;
+    bool is_everywhere = inner == plan_.axes[axis + 1].inner;
+    for_each_access([&](auto* accesses, RegionLayout layout, const Dims& shape) {
+      is_everywhere = is_everywhere && (inner || is_dense(*accesses, axis, layout)) &&
+                      mergeable(*accesses, axis, shape);
+    });
+    return is_everywhere;
   }
 
   // Makes one access of two neighbouring ones.
   static void merge(std::vector<AxisAccess>* accesses, size_t axis, RegionLayout layout) {
-    if (accesses->empty()) return;
     const bool dense = is_dense(*accesses, axis, layout);
     const AxisAccess outer = (*accesses)[axis];
     accesses->erase(accesses->begin() + static_cast<long>(axis));
@@ -203,9 +243,8 @@ class Planner {
   void merge_axes() {
     for (size_t axis = plan_.axes.empty() ? 0 : plan_.axes.size() - 1; axis-- > 0;) {
       if (!mergeable_everywhere(axis)) continue;
-      for (Instance& i : plan_.instances) merge(&i.accesses, axis, layout_of(i));
-      for (size_t o = 0; o < plan_.outputs.size(); ++o)
-        merge(&plan_.outputs[o].accesses, axis, layout_of_output(o));
+      for_each_access(
+          [&](auto* accesses, RegionLayout layout, const Dims&) { merge(accesses, axis, layout); });
       const RegionAxis outer = plan_.axes[axis];
       plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis));
       RegionAxis& merged = plan_.axes[axis];
@@ -375,6 +414,11 @@ bool may_write_over(const Graph& body, size_t input, size_t output) {
   return std::all_of(plan.instances.begin(), plan.instances.end(), [&](const Instance& i) {
     return i.input != static_cast<int>(input) || lie_alike(i.accesses, written.accesses);
   });
+}
+
+Dim chosen_size(const Graph& body, const Instance& load) {
+  const Value tensor = body.inputs()[static_cast<size_t>(load.input)];
+  return body[tensor].type.shape[static_cast<size_t>(*load.chosen_dim)];
 }
 
 RegionPlan plan_region(const Graph& body, const std::vector<RegionLayout>& layouts) {

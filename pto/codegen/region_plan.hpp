@@ -36,8 +36,9 @@ struct RegionAxis {
 };
 
 // The distance that an operand moves in memory for a step along an axis. Folded: it differs from
-// step to step, since the tensor's memory does not merge where the axes do.
-enum class AxisStep : uint8_t { None, Unit, Strided, Folded };
+// step to step, since the tensor's memory does not merge where the axes do. Chosen: an index says
+// the place.
+enum class AxisStep : uint8_t { None, Unit, Strided, Folded, Chosen };
 
 // The layout of a tensor of a region: the axes from `dense_from` on lie as those of a dense one.
 struct RegionLayout {
@@ -68,6 +69,9 @@ struct Instance {
   std::optional<Dim> count;          // for a sum of ones: their number, known without a sweep
   int input = -1;                    // the body's input that a load reads; else -1
   std::vector<AxisAccess> accesses;  // one per axis, for a load and for positions
+  // A load that gathers has an operand, which says the places along this dimension of its tensor:
+  // one for all of the vector axis.
+  std::optional<int> chosen_dim;
 };
 
 struct RegionOutput {
@@ -127,6 +131,9 @@ bool can_store(const RegionPlan& plan, size_t output);
 // must be read before the element of the output with its place is stored, and nowhere else. So the
 // last sweep may store it, and no other.
 bool may_write_over(const Graph& body, size_t input, size_t output);
+
+// The size of the axis along which an index says the places of a load.
+Dim chosen_size(const Graph& body, const Instance& load);
 
 // `layouts` has one entry per tensor input of the body, and may have one per output behind them.
 RegionPlan plan_region(const Graph& body, const std::vector<RegionLayout>& layouts);

@@ -28,7 +28,7 @@ AxisMap own_map(const Dims& shape) {
 
 AxisMap operand_map(const Graph& graph, const Node& node, size_t index, const AxisMap& map) {
   const auto map_of = operation(node.op).operand_map;
-  if (map_of != nullptr) return map_of(node, graph[node.operands[index]].type.shape, map);
+  if (map_of != nullptr) return map_of(node, index, graph[node.operands[index]].type.shape, map);
   fail({"'" + std::string(info(node.op).name) + "' cannot run inside a fused kernel",
         "fused kernels hold element-wise operations, reductions, broadcasts and transposes",
         "compute it outside of the compiled function"});

@@ -5,8 +5,8 @@
 //
 // In x - sum(x, {2}), for the same x, the sum is needed at the map {0, -1, -1}: one element serves
 // all of axis 1. An iteration space is a shape without its sizes of 1; -1 says that the value does
-// not vary. Fusion uses maps to find values that can share a loop nest, code generation to address
-// memory.
+// not vary, kChosenAxis that an index chooses the place. Fusion uses maps to find values that can
+// share a loop nest, code generation to address memory.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -18,6 +18,7 @@
 namespace pto {
 
 using AxisMap = std::vector<int>;
+constexpr int kChosenAxis = -2;
 
 // Returns the sizes other than 1.
 Dims iteration_space(const Dims& shape);

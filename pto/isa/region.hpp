@@ -12,6 +12,7 @@
 //
 // Thread safety: a region runs on one thread; several may share tensors that they only read.
 #pragma once
+#include "pto/abi/program.h"
 #include "pto/isa/region_transfer.hpp"
 
 #define PTO_EXPORT __attribute__((visibility("default")))
@@ -22,6 +23,7 @@ namespace region {
 // A region with at least this many bytes of traffic prefetches, since its data exceed the first
 // cache.
 constexpr int64_t kFarBytes = 32 << 10;
+constexpr int64_t kLargestCache = 32 << 20;  // of most CPUs
 
 // Arithmetic on sizes. Division floors; x / 0 is 0, and calls and programs refuse it before they
 // use it. It is out of line and const, so that a compiler computes equal quotients once: a program
@@ -221,6 +223,33 @@ PTO_INLINE void prefetch(Rest, const T*) {}
 PTO_INLINE int64_t rows_ahead(int64_t row_bytes) {
   constexpr int64_t kAheadBytes = 2048;
   return row_bytes >= kAheadBytes ? 1 : kAheadBytes / max_size(row_bytes, 1);
+}
+
+// An axis of a tensor at places that an index says: its size, and how many places ahead rows are
+// asked for, 0 for none. The first place that is none is kept.
+struct Chosen {
+  int64_t size, ahead;
+  int64_t bad = 0;
+  bool is_bad = false;
+
+  // Asks ahead in tensors that no cache holds.
+  PTO_INLINE Chosen(int64_t size_, int64_t stride_bytes, int64_t row_bytes)
+      : size(size_),
+        ahead(multiply_sizes(size, stride_bytes) > kLargestCache ? 2 * rows_ahead(row_bytes) : 0) {}
+  PTO_INLINE bool has(int64_t place) const { return uint64_t(place) < uint64_t(size); }
+  // Return the place, or the first one where there is none.
+  PTO_INLINE int64_t near(int64_t place) const { return has(place) ? place : 0; }
+  PTO_INLINE int64_t at(int64_t place) {
+    if (__builtin_expect(!has(place), 0)) {
+      if (!is_bad) bad = place;
+      is_bad = true;
+    }
+    return near(place);
+  }
+};
+template <class T>
+PTO_INLINE void prefetch_row(const T* p, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / int64_t(sizeof(T))) __builtin_prefetch(p + i, 0, 2);
 }
 
 // Asks for what follows of streams that are read once, which Zen 4 does by itself (machine.hpp).

@@ -95,10 +95,20 @@ def _elements(sizes: Sizes, kind: tuple) -> int:
     return total
 
 
+def _moved_from(nodes: list[dict], v: int) -> int:
+    """The node of which another one is the elements, addressed in another way."""
+    while nodes[v]["form"] == "moved":
+        v = nodes[v]["operands"][0]
+    return v
+
+
 def _kernel(sizes: Sizes, node: dict) -> Work:
     body = node["bodies"][0]
     nodes = _core.nodes_of(body)
-    read = sum(_exact(sizes, bytes_of(n["type"])) for n in nodes if n["form"] == "parameter")
+    gathers = [n for n in nodes if n["op"] == "gather"]
+    tables = {_moved_from(nodes, n["operands"][0]) for n in gathers}  # of which rows are read
+    parameters = (n for v, n in enumerate(nodes) if n["form"] == "parameter" and v not in tables)
+    read = sum(_exact(sizes, bytes_of(n["type"])) for n in (*parameters, *gathers))
     written = sum(_exact(sizes, bytes_of(kind)) for kind in body.outputs)
     functions: Counter[str] = Counter()
     for one in nodes:

@@ -11,6 +11,7 @@
 #include "pto/passes/copy_turned.hpp"
 #include "pto/passes/fold_constants.hpp"
 #include "pto/passes/fuse_regions.hpp"
+#include "pto/passes/gather_in_kernels.hpp"
 #include "pto/passes/inline_tile_operations.hpp"
 #include "pto/passes/interchange_loops.hpp"
 #include "pto/passes/join_positions.hpp"
@@ -51,6 +52,8 @@ constexpr Pass kPasses[] = {
      "in front of the cut into kernels, behind all that moves or removes transposes"},
     {"skip_fills", [](const Graph& graph, PassNotes*) { return skip_fills(graph); },
      "in front of the cut into kernels, of which a fill is one, and behind all that changes loops"},
+    {"gather_in_kernels", [](const Graph& graph, PassNotes*) { return gather_in_kernels(graph); },
+     "in front of the cut into kernels, whose axes it gives to what they gather"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
      "what the rewrites leave is grouped into kernels"},
     {"tile_products", [](const Graph& graph, PassNotes*) { return tile_products(graph); },

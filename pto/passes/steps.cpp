@@ -41,6 +41,10 @@ bool repeats_in_matrix(const Graph& graph, const Node& node) {
   return false;
 }
 
+bool is_gathered_in_kernel(const Node& node) {
+  return node.op == Opcode::gather && find_hint(node, "in_kernel") != nullptr;
+}
+
 bool is_extent(const Graph& graph, const Node& node) {
   return node.op == Opcode::reshape && node.type == Type{DType::I64, {}} &&
          is_count(graph, graph[node.operands[0]]);
@@ -51,8 +55,9 @@ StepNodes::StepNodes(const Graph& graph, bool is_body, const std::vector<bool>& 
   for (size_t i = 0; i < is_step_.size(); ++i) {
     const Node& node = graph.nodes()[i];
     const Opcode of = node.op == Opcode::result ? graph[node.operands[0]].op : node.op;
-    is_step_[i] = operation(of).kernel == KernelForm::Step || regroups(graph, node) ||
-                  (!is_kept.empty() && is_kept[i]);
+    const bool stands_apart =
+        operation(of).kernel == KernelForm::Step && !is_gathered_in_kernel(node);
+    is_step_[i] = stands_apart || regroups(graph, node) || (!is_kept.empty() && is_kept[i]);
     any_ = any_ || is_step_[i];
   }
   for (const Value v : graph.outputs()) any_ = any_ || is_turned(graph, v);

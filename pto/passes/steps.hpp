@@ -47,6 +47,9 @@ class StepNodes {
   std::vector<Value> roots_;
 };
 
+// Says whether a kernel reads the rows that a gather names where they lie: gather_in_kernels.hpp.
+bool is_gathered_in_kernel(const Node& node);
+
 // Says whether a node is a size as an i64 number; reduced_size() of its operand is the size.
 bool is_extent(const Graph& graph, const Node& node);
 

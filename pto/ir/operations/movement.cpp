@@ -41,7 +41,7 @@ std::vector<Bounded> evaluate_broadcast(Evaluation& in, const Node& node) {
   return one_result(in.broadcast(in.operand(node, 0), in.sizes(node.type.shape)));
 }
 
-AxisMap map_broadcast(const Node& node, const Dims& from, const AxisMap& map) {
+AxisMap map_broadcast(const Node& node, size_t, const Dims& from, const AxisMap& map) {
   const size_t shift = node.type.shape.size() - from.size();
   AxisMap result(from.size(), -1);
   for (size_t i = 0; i < from.size(); ++i)
@@ -76,7 +76,7 @@ std::vector<Bounded> evaluate_reshape(Evaluation& in, const Node& node) {
   return one_result(std::move(out));
 }
 
-AxisMap map_reshape(const Node& node, const Dims& from, const AxisMap& map) {
+AxisMap map_reshape(const Node& node, size_t, const Dims& from, const AxisMap& map) {
   const Dims& to = node.type.shape;
   AxisMap kept;
   for (size_t i = 0; i < to.size(); ++i)
@@ -126,7 +126,7 @@ std::vector<Bounded> evaluate_transpose(Evaluation& in, const Node& node) {
   return one_result(in.gather(from, shape, places(shape, strides)));
 }
 
-AxisMap map_transpose(const Node& node, const Dims& from, const AxisMap& map) {
+AxisMap map_transpose(const Node& node, size_t, const Dims& from, const AxisMap& map) {
   AxisMap result(from.size());
   for (size_t i = 0; i < map.size(); ++i)
     result[static_cast<size_t>(node.attributes.axes[i])] = map[i];

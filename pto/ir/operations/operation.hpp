@@ -100,8 +100,10 @@ struct Operation {
   std::vector<SizePair> (*sizes)(const Node& node, const Operands& operands) = nullptr;
   // The values of a verified node, one a result; null: inputs have theirs.
   std::vector<Bounded> (*evaluate)(Evaluation& in, const Node& node) = nullptr;
-  // The map of the operands of a node that is needed at `map`; null: a kernel cannot hold it.
-  AxisMap (*operand_map)(const Node& node, const Dims& from, const AxisMap& map) = nullptr;
+  // The map of operand `index`, of the shape `from`, of a node that is needed at `map`; null: a
+  // kernel cannot hold it.
+  AxisMap (*operand_map)(const Node& node, size_t index, const Dims& from,
+                         const AxisMap& map) = nullptr;
   // True where a row of the result comes from the same row of the operands; null: unknown.
   bool (*keeps_rows_apart)(const RowsOf& rows) = nullptr;
 };

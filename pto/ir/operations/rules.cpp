@@ -63,7 +63,7 @@ void add_fits(std::vector<SizePair>& pairs, const Dims& from, const Dims& to) {
     pairs.push_back({from[from.size() - 1 - i], to[to.size() - 1 - i], true});
 }
 
-AxisMap same_map(const Node&, const Dims&, const AxisMap& map) { return map; }
+AxisMap same_map(const Node&, size_t, const Dims&, const AxisMap& map) { return map; }
 
 bool rows_of_elements(const RowsOf& rows) {
   return rows.all_mapped && rows.many.attributes == rows.one.attributes;

@@ -40,7 +40,7 @@ size_t require_one_axis(const Node& node, const Dims& shape);
 void add_fits(std::vector<SizePair>& pairs, const Dims& from, const Dims& to);
 
 // Facts of an operation whose elements follow from the same elements of its operands.
-AxisMap same_map(const Node& node, const Dims& from, const AxisMap& map);
+AxisMap same_map(const Node& node, size_t index, const Dims& from, const AxisMap& map);
 bool rows_of_elements(const RowsOf& rows);
 
 // True where all operands have a batch in front, and the axes of `many` are those of `one` behind

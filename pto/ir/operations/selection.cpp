@@ -116,6 +116,15 @@ void allow_all(Bounded& out) { std::fill_n(out.bounds.begin(), out.bounds.size()
 
 // --- gather --------------------------------------------------------------------------------------
 
+// Along the axis of the positions an element of the operand serves as the index says.
+AxisMap map_gather(const Node& node, size_t index, const Dims& from, const AxisMap& map) {
+  AxisMap result = map;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (index > 0 && is_one(from[i])) result[i] = -1;
+  if (index == 0) result[static_cast<size_t>(node.attributes.axes[0])] = kChosenAxis;
+  return result;
+}
+
 std::vector<Bounded> evaluate_gather(Evaluation& in, const Node& node) {
   const Chosen chosen = chosen_places(in, node, false);
   const std::vector<size_t> places(chosen.places.begin(), chosen.places.end());
@@ -198,6 +207,7 @@ constinit const Operation gather{.info = {"gather", "", Family::Structure, 2},
                                  .infer = chosen_type,
                                  .sizes = sizes_of_index,
                                  .evaluate = evaluate_gather,
+                                 .operand_map = map_gather,
                                  .keeps_rows_apart = has_axes_behind_batch};
 constinit const Operation scatter{.info = {"scatter", "", Family::Structure, 3},
                                   .field = Field::Axes,
