@@ -369,6 +369,14 @@ def test_what_aten_refuses_by_values_is_refused_by_rows():
     assert pto.aten.take(x, index, slot=0).tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_the_scaled_erfc_of_the_largest_number_is_not_0(kind):
+    x = torch.tensor([torch.finfo(kind).max, torch.finfo(kind).max / 3], dtype=kind)
+    torch.testing.assert_close(
+        pto.aten.special_erfcx(x, slot=0), torch.special.erfcx(x), rtol=1e-6, atol=0
+    )
+
+
 def test_a_batch_norm_that_writes_running_statistics_is_atens():
     x, mean = torch.rand(3, 4, 5), torch.zeros(4)
     with pytest.raises(ValueError, match="it writes the running statistics"):

@@ -57,6 +57,10 @@ CASES = {
     "maxima of conditions": (lambda x: ((x > 0).max(-1).values, (x > 5).min(0)[0] | (x < 0),
                                         (x > 5).max(0, keepdim=True)), WHOLE),
     "powers": (in_types(lambda x: (x**0 + 1, x**1 + 1, x**2 + 1, x**3 + 1, x**7 + 1)), WHOLE),
+    "integers in places of a mask": (
+        lambda x: (x.masked_fill(x == 6, 2.5), (2**31 - 1 - abs(x.int())).masked_fill(x > 6, -1e9),
+                   (x > 0).masked_fill(x == 6, 0.5)), WHOLE),
+    "numbers that are not 0": (lambda x: torch.linalg.vector_norm(x, 0, -1), AWKWARD),
     "a power of -0.5": (lambda x: x**-0.5, AWKWARD),
     "integers far out": (
         lambda x: (x % 7 + 1, x // 7 + 1, x // -7 + 1, x**2 + 1, x**3 + 1),

@@ -9,10 +9,7 @@ import pto.aten
 from pto.formulas import activations
 
 TYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
-OTHERWISE = {
-    "clip": "the sign of the larger of two zeros is open",
-    "clamp": "the sign of the larger of two zeros is open",
-}
+ZEROS = (0.0, -0.0)
 
 
 def of_pytorch(name):
@@ -33,7 +30,7 @@ def zeros_of(function, x):
 def unary():
     """The functions of one number that the language and PyTorch both have, and that keep zeros."""
     x = torch.zeros(3, 5)
-    shared = [name for name in sorted({*dir(pto)} & {*dir(pto.Tensor)} - OTHERWISE.keys())
+    shared = [name for name in sorted({*dir(pto)} & {*dir(pto.Tensor)})
               if of_pytorch(name)]  # fmt: skip
     ours = {name: (lambda x, name=name: getattr(pto, name)(x)) for name in shared}
     with pytest.MonkeyPatch.context() as patch:
@@ -69,12 +66,45 @@ def test_a_formula_of_a_zero_has_the_sign_that_pytorch_gives_it(name, dtype):
         assert torch.equal(torch.signbit(got), torch.signbit(of_pytorch(name)(x)))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("is_interpreted", [False, True], ids=["compiled", "interpreted"])
+def test_of_two_zeros_the_second_is_the_larger_and_the_smaller(dtype, is_interpreted, monkeypatch):
+    """So that a number which is clipped at a zero keeps its own sign, as in PyTorch."""
+    monkeypatch.setattr(pto.config, "interpret", is_interpreted)
+    x = torch.tensor(ZEROS, dtype=TYPES[dtype]).repeat(20)
+    extremes = pto.jit(lambda x, y: [f(x, y) for f in (pto.maximum, pto.minimum)])
+    for got in extremes(-x, x):
+        assert torch.equal(torch.signbit(got), torch.signbit(x))
+    bounds = [(low, high) for low in (*ZEROS, -1.0, None) for high in (*ZEROS, 1.0, None)
+              if (low, high) != (None, None)]  # fmt: skip
+    for got, (low, high) in zip(pto.jit(lambda x: [pto.clip(x, *b) for b in bounds])(x), bounds,
+                                strict=True):  # fmt: skip
+        assert torch.equal(torch.signbit(got), torch.signbit(x.clamp(low, high))), (low, high)
+
+
+@pytest.mark.parametrize("low", ZEROS)
+def test_a_row_of_a_number_that_is_clipped_at_a_zero_keeps_its_sign(low):
+    for dtype in TYPES.values():
+        x = torch.tensor(ZEROS, dtype=dtype).repeat(20)
+        for name, bounds in (("clamp", [low]), ("clamp_min", [low]), ("clamp_max", [low]),
+                             ("hardtanh", [low, 1.0])):  # fmt: skip
+            got = getattr(pto.aten, name)(x, *bounds, slot=0)
+            assert torch.equal(torch.signbit(got), torch.signbit(x)), (dtype, name)
+
+
 @pytest.mark.parametrize("name", ["asin", "asinh", "atan", "atanh", "sign", "sinh", "tan", "elu"])
 def test_a_row_of_a_zero_has_the_sign_that_pytorch_gives_it(name):
     for dtype in (torch.float32, torch.float64):
         x = torch.full((3, 5), -0.0, dtype=dtype)
         got, want = getattr(pto.aten, name)(x, slot=0), of_pytorch(name)(x)
         assert torch.equal(torch.signbit(got), torch.signbit(want)), dtype
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_log_of_a_sigmoid_next_to_1_has_the_sign_that_pytorch_gives_it(dtype):
+    x = torch.tensor([100, 1000, torch.inf], dtype=TYPES[dtype])
+    got, want = pto.logsigmoid(x), torch.nn.functional.logsigmoid(x)
+    assert torch.equal(torch.signbit(got), torch.signbit(want))
 
 
 def test_the_slope_of_odd_functions_at_zero_is_1():

@@ -7,6 +7,7 @@ from typing import Any
 from pto import language as tile
 from pto.language.reduce import Axes
 from pto.language.tensor import Tensor
+from pto.language.types import cast
 
 
 def vector_norm(x: Tensor, order: Any, dim: Axes, keepdim: bool) -> Tensor:
@@ -18,7 +19,7 @@ def vector_norm(x: Tensor, order: Any, dim: Axes, keepdim: bool) -> Tensor:
     if order == -math.inf:
         return tile.amin(size, dim, keepdim=keepdim)
     if order == 0:
-        return tile.sum(tile.where(x != 0, size * 0 + 1, size * 0), dim, keepdim=keepdim)
+        return tile.sum(cast(x != 0, x.dtype), dim, keepdim=keepdim)
     if order == 1:
         return tile.sum(size, dim, keepdim=keepdim)
     if order == 2:

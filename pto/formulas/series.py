@@ -111,7 +111,8 @@ def ndtri(p: Tensor) -> Tensor:
 def _scaled(x: Tensor) -> Tensor:
     """exp(x * x) erfc(x) for x from 0."""
     table = _SCALED_64 if x.dtype is tile.f64 else _SCALED_32
-    return _polynomial(table, 1 - 4 / (x + 2)) / (1 + 2 * x)
+    halves = [0.5 * coefficient for coefficient in table]  # exact, and no 2 x that may overflow
+    return _polynomial(halves, 1 - 4 / (x + 2)) / (0.5 + x)
 
 
 def erfcx(x: Tensor) -> Tensor:

@@ -301,8 +301,8 @@ def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> T
     Shapes: any; `min` and `max` broadcast
     Example: pto.clip(x, 0, 1)
     """
-    low = x if min is None else maximum(x, min)
-    return low if max is None else minimum(low, max)
+    low = x if min is None else maximum(min, x)  # of two zeros the second is taken: that of x
+    return low if max is None else minimum(max, low)
 
 
 clamp = clip

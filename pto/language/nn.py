@@ -136,7 +136,7 @@ hardsigmoid = _simple(
 )
 hardswish = _simple("hardswish", "x * hardsigmoid(x).", lambda x: x * clip(x + 3, 0, 6) / 6)
 mish = _simple("mish", "x * tanh(softplus(x)).", lambda x: x * tanh(softplus(x)))
-logsigmoid = _simple("logsigmoid", "log(sigmoid(x)), without overflow.", lambda x: -softplus(-x))
+logsigmoid = _simple("logsigmoid", "log(sigmoid(x)), without overflow.", lambda x: 0 - softplus(-x))
 
 
 @method("leaky_relu")

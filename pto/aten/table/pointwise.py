@@ -141,13 +141,13 @@ def minimum(self, other):
 
 @row("fmax", types=NUMBERS, ulp=0)
 def fmax(self, other):
-    larger = tile.maximum(self, other)
+    larger = tile.maximum(other, self)  # of two zeros self
     return tile.where(self != self, other, tile.where(other != other, self, larger))
 
 
 @row("fmin", types=NUMBERS, ulp=0)
 def fmin(self, other):
-    smaller = tile.minimum(self, other)
+    smaller = tile.minimum(other, self)
     return tile.where(self != self, other, tile.where(other != other, self, smaller))
 
 
@@ -163,12 +163,12 @@ def clamp(self, min=None, max=None):
 
 @row("clamp_min", "clamp_min.Tensor", types=NUMBERS, ulp=0)
 def clamp_min(self, min):
-    return tile.maximum(self, min)
+    return tile.clip(self, min)
 
 
 @row("clamp_max", "clamp_max.Tensor", types=NUMBERS, ulp=0)
 def clamp_max(self, max):
-    return tile.minimum(self, max)
+    return tile.clip(self, None, max)
 
 
 def _unless_given(values):

@@ -86,15 +86,16 @@ PTO_INLINE LaneOf<V> reduce(F f, V v) {
     asm(name "pd" __VA_ARGS__)
 
 // NAME_or_second returns b where either is NaN or both are zero: one instruction. Put the operand
-// that must survive last. NAME##imum propagates NaN: where b is NaN it stays, elsewhere the
-// instruction takes a if a is NaN.
+// that must survive last. NAME##imum propagates NaN: where a is NaN it stays, elsewhere the
+// instruction takes b if b is NaN or both are zero. In a chain the new value stands first, so that
+// its look for NaN is no part of the chain.
 #if defined(PTO_TARGET_AVX512)
 #define PTO_EXTREME_OF_F32(name)                                       \
   if constexpr (kIsNative<V> && kIsF32<V>) {                           \
     uint16_t ordered;                                                  \
-    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(b));            \
-    asm(name "ps %1, %0, %0%{%2%}" : "+v"(b) : "v"(a), "Yk"(ordered)); \
-    return b;                                                          \
+    asm("vcmpps $7, %1, %1, %0" : "=Yk"(ordered) : "v"(a));            \
+    asm(name "ps %1, %0, %0%{%2%}" : "+v"(a) : "v"(b), "Yk"(ordered)); \
+    return a;                                                          \
   }
 #else
 #define PTO_EXTREME_OF_F32(name)

@@ -185,9 +185,10 @@ constexpr int kMicro = 8 * kLanes<T>;
 // The row's element types in instructions.def.
 enum ElementSet { kFloat, kInteger, kArithmetic, kOrdered, kBool };
 
+// A bool is in none: the vectors would keep 1 + 1 in it.
 template <class T>
 constexpr bool is_in(ElementSet set) {
-  return set == kFloat ? kIsFloat<T> : set == kInteger ? !kIsFloat<T> : true;
+  return set == kFloat ? kIsFloat<T> : !kSame<T, bool> && (set != kInteger || !kIsFloat<T>);
 }
 
 // The value that a reduction starts from.

@@ -69,6 +69,8 @@ template <class D, class S>
 constexpr bool check_reduction() {
   static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
                 "reduction: tiles must not be boxed; TMOV to an ND tile first");
+  static_assert(is_in<typename S::DType>(kOrdered),
+                "reduction: a bool is no number; reduce tiles of uint8_t");
   return check_numbers<S>();
 }
 
@@ -142,8 +144,8 @@ PTO_INLINE void reduce_columns(D& d, const S& s, int c, int n) {
     const auto* from = s.data() + S::Offset(r, c);
     PTO_UNROLL
     for (int i = 0; i < Steps; ++i)
-      total[i] = evaluate<F>(total[i],
-                             n < N ? lanes::load_part<N>(from, n) : lanes::load<N>(from + i * N));
+      total[i] = evaluate<F>(n < N ? lanes::load_part<N>(from, n) : lanes::load<N>(from + i * N),
+                             total[i]);
   }
   PTO_UNROLL
   for (int i = 0; i < Steps; ++i) {

@@ -64,7 +64,7 @@ PTO_INLINE void for_each_tile(int64_t end, int64_t& open, Body body, Close close
     }                                                                \
     template <class D, class S>                                      \
     static PTO_INLINE void whole(D& d, S& s) {                       \
-      TILE(d, d, s);                                                 \
+      TILE(d, s, d);                                                 \
     }                                                                \
     template <class T, class S>                                      \
     static PTO_INLINE T row(S& s) {                                  \

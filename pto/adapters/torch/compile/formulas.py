@@ -230,4 +230,8 @@ def multiply_add(out: Out, a: Tensor, b: Any, c: Tensor) -> Tensor:
 
 @row(Kind.POINT, "masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(out: Out, x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    return tile.where(mask, cast(value, out.dtype) if isinstance(value, Tensor) else value, x)
+    if isinstance(value, Tensor):
+        value = cast(value, out.dtype)
+    elif out.dtype.is_integer:  # which a float beside it would make floats
+        value = int(value)
+    return tile.where(mask, value, x)
