@@ -23,7 +23,10 @@ def side_by_side(jobs: Sequence[Callable[[], T]], most: int = 4) -> list[T]:
         return []
     stop = _core.Stop()
     with ThreadPoolExecutor(min(most, len(jobs), os.cpu_count() or 1), "pto-compile") as pool:
-        futures = [pool.submit(stop.run, job) for job in jobs]
+        try:
+            futures = [pool.submit(stop.run, job) for job in jobs]
+        except RuntimeError:  # the system has no more threads: this one does all
+            return [job() for job in jobs]
         try:
             return [future.result() for future in futures]
         except BaseException:

@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 19055,
+    "adapters": 19095,
     "aten": 3610,
     "base": 1665,
     "bench": 1224,
@@ -50,13 +50,13 @@ BUDGETS = {
     "cmake": 90,
     "codegen": 3950,  # loads at places of an index took 145
     "compat": 3955,
-    "compiler": 2255,
+    "compiler": 2260,
     "device": 465,
     "formulas": 600,
     "graphs": 190,
     "ir": 5580,
     "isa": 22735,  # functions of doubles on vectors took 300; elements some steps apart 100
-    "language": 13305,
+    "language": 13335,
     "launch": 7205,
     "models": 2500,
     "operators": 3385,
@@ -64,7 +64,7 @@ BUDGETS = {
     "passes": 3540,
     "pto": 2335,
     "studio": 1000,
-    "tasks": 11775,
+    "tasks": 11800,
     "testing": 1290,  # most of it moved here from tests/conformance
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

@@ -49,6 +49,8 @@ def test_a_program_that_imports_torch_alone_finds_the_backend():
         ({"precison": "f32"}, "has no option 'precison'.*precision, bits, fallback, weights, dump"),
         ({"precision": "f8"}, "precision of the backend pto is 'f8'.*one of 'f32', 'bf16'"),
         ({"dump": 3}, "dump of the backend pto is 3.*a folder"),
+        ({"dump": __file__}, "dump of the backend pto is '.*backend.py': .*exists.*a folder"),
+        ({"dump": "nul\0"}, r"dump of the backend pto is 'nul\\x00': .*null.*a folder"),
     ],
 )
 def test_an_unknown_option_is_an_error_with_the_list(options, text):

@@ -162,7 +162,29 @@ def test_what_cannot_be_packaged_says_why(tmp_path):
     text = r"(?s)compile_cases.py:\d+: package: cond is a CondOp.*functions.*torch.where"
     with pytest.raises(pto.Error, match=text):
         pto.torch.package(chosen, tmp_path / "m.pto")
+    conjugated = (torch.eye(3) + 1j).conj()
+    odd = torch.eye(3).to_sparse(), torch.eye(3).to_sparse_csr(), conjugated
+    for word, weight in zip(("sparse_coo", "sparse_csr", "conjugates"), odd, strict=True):
+        with pytest.raises(pto.Error, match=rf"b0 is a tensor .*{word}(.|\n)*b0\.(to_d|resolve_c)"):
+            pto.torch.package(export(Sums(weight), (torch.ones(3, 3),)), tmp_path / "m.pto")
     assert not list(tmp_path.iterdir())
+
+
+class Sums(nn.Module):
+    def __init__(self, *buffers):
+        super().__init__()
+        for place, one in enumerate(buffers):
+            self.register_buffer(f"b{place}", one)
+
+    def forward(self, x):
+        return x * 2, [x + one for one in self.buffers() if one.layout is torch.strided]
+
+
+def test_weights_that_torch_negates_where_it_reads_them_are_those_numbers(tmp_path):
+    z, x = torch.randn(3, 3, dtype=torch.complex64), torch.randn(3, 3)
+    model = Sums(z.imag.t(), z.conj().imag.t())
+    pto.torch.package(export(model, (x,)), tmp_path / "m.pto")
+    assert_same(pto.load(tmp_path / "m.pto")(x), model(x))
 
 
 def joined(x):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import pto
+from pto import _core
 
 F32 = np.float32
 
@@ -51,3 +52,47 @@ def test_divmod_of_tensors_is_that_of_numpy():
         np.testing.assert_array_equal(got, want)
     for got, want in zip(pto.jit(lambda y: divmod(7, y))(y), divmod(7, y), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def in_loops(x, out, k):
+    half = k / 2
+    for i in pto.loop(x.shape[0]):
+        for j in pto.loop(x.shape[1]):
+            if i < j:
+                out[i, j] = x[i, j] - half
+            else:
+                out[i, j] = 2.0 * k + x[i, j]
+
+
+def carried(x, out, k):
+    total = k
+    for i in pto.loop(x.shape[0]):
+        n = pto.min(i + 1, x.shape[1])
+        total = total * k + 1.0
+        out[i, :n] = x[i, :n] * total
+
+
+def in_a_while(x, out, k):
+    n = x.shape[0]
+    out[:] = x
+    while n > 0 and out[0, 0] < k * 100:
+        out[:] = out + k
+        n = n - 1
+
+
+def in_a_branch(x, out, k):
+    out[:] = pto.cond(x.shape[0] > 2, lambda: x * k, lambda: k - x)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("program", [in_loops, carried, in_a_while, in_a_branch])
+def test_a_float_that_loops_and_branches_read_is_a_number_of_the_call(program, kind):
+    x, numbers = np.arange(12, dtype=kind).reshape(4, 3), (0.25, -3.0, 1.5)
+    found, wanted = (np.zeros((3, 4, 3), kind) for _ in range(2))
+    numbered, before = pto.jit(program), _core.kernel_count()
+    for out, k in zip(found, numbers, strict=True):
+        numbered(x, out, k)
+    assert _core.kernel_count() == before + 1
+    for out, k in zip(wanted, numbers, strict=True):
+        pto.jit(constants="k")(program)(x, out, k)
+    np.testing.assert_allclose(found, wanted, 2e-3 if kind == "float16" else 1e-6)

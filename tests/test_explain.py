@@ -272,3 +272,13 @@ def test_hints_are_choices_of_the_user_and_tiles_of_the_model():
     assert by["tiles of labelled_0"].by == "model"
     assert 'kernel labelled_0 "twice": ' in found
     assert found.levels["graph"] == str(found.graph).rstrip()
+
+
+def test_an_unknown_kind_of_step_is_an_error_with_those_that_exist():
+    found = pto.jit(lambda x: pto.sort(pto.exp(x)).values).explain(np.ones((4, 4), "f4"))
+    assert len(found.steps_of("kernel")) == 1 and not found.steps_of("loop")
+    assert all(found.steps_of(one.kind) for one in found.every_step())
+    with pytest.raises(ValueError, match="steps_of: .* 'kernal'\n.*did you mean kernel"):
+        found.steps_of("kernal")
+    with pytest.raises(ValueError, match="known names are .*kernel, loop.*, product, .*while"):
+        found.steps_of(3)

@@ -10,6 +10,7 @@ import children
 
 import pto.locks
 from pto.locks import Lock
+from pto.side_by_side import side_by_side
 
 PTO = Path(pto.locks.__file__).parent
 BEGIN = """
@@ -164,3 +165,11 @@ def test_no_property_has_a_lock():
     for path in PTO.rglob("*.py"):
         found = re.search(r"^ +@(functools\.)?cached_property", path.read_text(), re.M)
         assert found is None, f"{path.relative_to(PTO)}: write @kept, which has no lock"
+
+
+def test_compilations_go_on_where_the_system_has_no_more_threads(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert side_by_side([lambda: 1, lambda: 2]) == [1, 2]

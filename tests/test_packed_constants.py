@@ -362,8 +362,16 @@ def test_a_constant_of_an_operator_is_packed_for_torch(kind):
     assert layer.trace([("f32", (4, 4))] * 2, []).inputs[1][1] == "f32"
 
 
-@pytest.mark.parametrize("name", ["v", "cache", 3])
-def test_a_constant_of_an_operator_is_a_tensor_that_it_does_not_write(name):
-    members = {"build": lambda x, cache: cache + x, "constants": (name,)}
-    with pytest.raises(Error, match="constants names .*\n.* that no call writes.*\n.*some of x"):
+@pytest.mark.parametrize("names", [("v",), ("cache",), (3,), "cache", "xy"])
+def test_a_constant_of_an_operator_is_a_tensor_that_it_does_not_write(names):
+    members = {"build": lambda x, cache: cache + x, "constants": names}
+    first = repr(names if isinstance(names, str) else names[0])
+    text = f"constants names {first}\n.* that no call writes.*\n.*some of x"
+    with pytest.raises(Error, match=text):
         op("written_layer(Tensor x, Tensor(a!) cache) -> ()")(type("Written", (), members))
+
+
+def test_a_text_is_the_name_of_one_constant():
+    members = {"build": lambda x, weight: x @ weight, "constants": "weight"}
+    layer = op("text_layer(Tensor x, Tensor weight) -> Tensor")(type("TextLayer", (), members))
+    assert "%weight: f32[4, 4] !constant=[1]" in str(layer.trace([("f32", (4, 4))] * 2, []))

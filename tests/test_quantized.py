@@ -312,10 +312,16 @@ def test_weights_that_pytorch_packed_give_its_results(dtype, group):
     want = torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, group, grid)
     got = TORCH.linear_int4(x, weight, scale, zero, group=group)
     torch.testing.assert_close(got, want, rtol=4 * EPS[dtype], atol=16 * EPS[dtype])
-    with pytest.raises(Error, match="int4_from_torch: packed is"):
-        pto.torch.int4_from_torch(packed, grid, 2 * group)
-    with pytest.raises(Error, match="int4_from_torch: packed is"):
-        pto.torch.int4_from_torch(packed, grid[0, 0, 0], group)
+    for wrong in (
+        (packed, grid, 2 * group), (packed, grid[0, 0, 0], group), (packed, grid, None),
+        (packed.int(), grid, group), (None, grid, group), (packed.numpy(), grid, group),
+        (packed[:3], grid[:, :3], group), (packed[:, :0], grid[:0], group),
+        (packed, grid.int(), group), (packed.to_sparse(), grid, group),
+    ):  # fmt: skip
+        with pytest.raises(Error, match="int4_from_torch: packed is"):
+            pto.torch.int4_from_torch(*wrong)
+    turned = packed.t().contiguous().t()
+    assert torch.equal(pto.torch.int4_from_torch(turned, grid, group)[0], weight)
 
 
 ARRAYS_8 = {"x": "4,6 f4", "weight": "7,6 i1", "scale": "7 f4", "bias": "7 f4"}

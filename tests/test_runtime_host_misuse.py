@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 import python_kernels
+import torch
 from host_cases import Inout, Number, good_run, run
 
 import pto
@@ -28,6 +29,7 @@ MISUSES = [
     (lambda ctx: ctx.alloc((2**61, 2**61)), ValueError, "fit 63 bits"),
     (lambda ctx: ctx.alloc((2**62,), "float64"), ValueError, "fit 63 bits"),
     (lambda ctx: ctx.alloc(None), ValueError, "shape is None"),
+    (lambda ctx: ctx.alloc(pto.f32), ValueError, r"shape is pto.f32(.|\n)*alloc\(\(4, 1024\)"),
     (lambda ctx: ctx.alloc((2,), "object"), TypeError, "element type is 'object'"),
     (lambda ctx: ctx.alloc((2,), "V"), TypeError, "element type is 'V'"),
     (lambda ctx: ctx.alloc((2,), object), TypeError, "element type is 'object'"),
@@ -46,6 +48,10 @@ MISUSES = [
      "the signal is int32"),
     (lambda ctx: ctx.submit(3, "relu", [Inout(np.broadcast_to(np.float32(1), 3)), Number(3)]),
      ValueError, "read-only"),
+    (lambda ctx: ctx.submit(3, "relu", [Inout(np.zeros(4, "f4, i1")["f0"]), Number(4)]), TypeError,
+     r"argument 0 is no array (.|\n)*ascontiguousarray\(x\), also a field of packed records"),
+    (lambda ctx: ctx.submit(3, "relu", [Inout(torch.ones(4).to(torch.float8_e5m2)), Number(4)]),
+     TypeError, r"torch tensor of torch.float8_e5m2\n(.|\n)*x.view\(torch.uint8\)"),
     (lambda ctx: pto.comm.all_reduce(ctx, {}), TypeError, "no tensors"),
     (lambda ctx: pto.comm.all_reduce(ctx, {3: ctx.alloc((2,)), 8: ctx.alloc((3,))}), ValueError,
      r"float32\[2\] and float32\[3\]"),
@@ -92,12 +98,38 @@ def test_a_wrong_number_of_arguments_names_both_signatures(two, kernels):
         run(two, lambda ctx, args: ctx.submit(3, "add", [Number(3)]) and None, kernels)
 
 
-def test_a_gate_that_never_opens_is_a_deadlock_not_a_hang(two):
+@pytest.mark.parametrize("wait", [
+    lambda ctx, gate, after: None, lambda ctx, gate, after: ctx.wait(gate),
+    lambda ctx, gate, after: ctx.wait(after)], ids=["at the end", "a gate", "what follows it"],
+)  # fmt: skip
+def test_a_gate_that_never_opens_is_a_deadlock_not_a_hang(two, kernels, wait):
     def orch(ctx, args):
-        pto.comm.wait(ctx, ctx.alloc((1,), "int32"))
+        gate = pto.comm.wait(ctx, ctx.alloc((1,), "int32"))
+        out = ctx.alloc((4,))
+        ctx.submit(3, "relu", [Inout(out), Number(4)], after=[gate])
+        wait(ctx, gate, out)
 
     with pytest.raises(TaskFailure, match="a deadlock"):
-        run(two, orch, {})
+        run(two, orch, kernels, deadline=20)
+
+
+def test_a_gate_stays_closed_while_the_orchestration_waits_for_others(two, kernels):
+    def orch(ctx, args):
+        signal, out = ctx.alloc((1,), "int32"), ctx.alloc((4,))
+        gate = pto.comm.wait(ctx, signal)
+        ctx.wait(ctx.submit(3, "relu", [Inout(out), Number(4)]))
+        pto.comm.notify(ctx, 3, signal)
+        ctx.wait(gate)
+
+    run(two, orch, kernels)
+
+
+def test_alloc_takes_our_element_types(two):
+    for kind in (pto.f32, pto.i8, pto.f16):
+        assert (
+            two.alloc((2,), kind).dtype
+            == {"f32": "float32", "i8": "int8", "f16": "float16"}[str(kind)]
+        )
 
 
 def test_a_context_is_of_no_use_after_its_run(two):

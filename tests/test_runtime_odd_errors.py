@@ -23,7 +23,7 @@ SOURCE = FOLDER / "odd_errors.cpp"
 @pytest.mark.parametrize(
     "kernel, text",
     [
-        ("unsendable", r"Unsendable: half a pair: \\ud800, nothing: "),
+        ("unsendable", r"Unsendable: half a pair: \\ud800, nothing: \\0"),
         ("speechless", "Speechless: <exception str"),
         ("long_winded", "ValueError: beginsé+\n...\né+ends"),
         ("bottomless", "RecursionError: maximum recursion depth"),

@@ -174,6 +174,16 @@ def test_every_operator_that_gives_floating_point_results_has_a_gradient():
         torch.ops.pto.quantize_rows(x)
 
 
+def test_derivatives_in_forward_mode_are_refused():
+    x, forward = torch.randn(2, 32), torch.autograd.forward_ad
+    calls = [torch.ops.pto.relu, torch.ops.pto.relu_, torch.ops.pto.quantize_rows,
+             lambda x: torch.ops.pto.relu(x, out=torch.empty_like(x))]  # fmt: skip
+    with forward.dual_level():
+        for call in calls:
+            with pytest.raises(RuntimeError, match="forward-mode derivative"):
+                call(forward.make_dual(x.clone(), x))
+
+
 WITHOUT_CPP = """
 import sys
 import pytest
@@ -187,7 +197,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
 
 @pytest.mark.skipif(not has_cpp_gradients(), reason="gradients go through Python here anyway")
 def test_gradients_through_python_pass_the_same_checks(deep):
-    chosen = "not through_python" if deep else "finite_differences"
+    chosen = "not through_python" if deep else "finite_differences or forward_mode"
     folder = pathlib.Path(__file__).parents[1]
     ran = children.run("-c", WITHOUT_CPP, __file__, "-k", chosen, cwd=folder)
     assert ran.returncode == 0, ran.stdout[-4000:]

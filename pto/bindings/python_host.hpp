@@ -181,7 +181,7 @@ class PythonHost {
   }
 
   bool wait_task(TaskId task) {
-    while_uninterrupted([&] { return engine_->wait_some_time(task, kSlice_s); });
+    while_uninterrupted([&] { return engine_->await(task).wait_some_time(task, kSlice_s); });
     const Unlocked unlocked;
     return engine_->wait_for(task);
   }

@@ -20,7 +20,7 @@ void RunArguments::add(int type, nb::handle value, const std::string& dtype, siz
               " is no array in the memory of this machine with at most " +
               std::to_string(PTO_MAX_RANK) + " dimensions",
           "tasks take arrays of NumPy, of PyTorch on the CPU, and those with DLPack or a buffer",
-          "convert it: numpy.asarray(x), or x.cpu() of a tensor"},
+          "copy it: numpy.ascontiguousarray(x), also a field of packed records; x.cpu()"},
          ErrorKind::Type);
   if (array.data() == nullptr && array.size() > 0)
     fail({"argument " + std::to_string(index) + " has elements but no memory",

@@ -185,15 +185,17 @@ std::string Build::compile_with_header(const std::string& work, const Cache& cac
       header.remove();
       return object;
     }
-  } else if (header.pays()) {
-    std::jthread making([&header](const std::stop_token& stop) {
-      header.make([&stop] { return stop.stop_requested(); });
-    });
-    std::string object = compile(work, folder_, interrupted);  // where it throws, making stops
-    making.join();
-    return object;
   }
-  return compile(work, folder_, interrupted);
+  std::jthread making;
+  if (header.pays()) try {
+      making = std::jthread([&header](const std::stop_token& stop) {
+        header.make([&stop] { return stop.stop_requested(); });
+      });
+    } catch (const std::system_error&) {  // no thread is to be had: a later compilation makes it
+    }
+  std::string object = compile(work, folder_, interrupted);  // where it throws, making stops
+  if (making.joinable()) making.join();
+  return object;
 }
 
 std::string Build::compile(const std::string& work, const std::string& kept,

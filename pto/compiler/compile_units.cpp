@@ -71,13 +71,13 @@ bool compile_units(const std::vector<Unit>& units, int most, const Toolchain& to
     if (!stop && interrupted && interrupted()) was_interrupted = stop = true;
     return stop.load();
   };
-  std::vector<std::future<bool>> others;
+  std::vector<std::future<bool>> others;  // get() runs one for which there is no thread
   for (int i = 1; i < std::min(static_cast<int>(units.size()), most); ++i)
-    others.push_back(std::async(std::launch::async, compile_next, [&stop] { return stop.load(); }));
+    others.push_back(std::async(compile_next, [&stop] { return stop.load(); }));
   bool good = compile_next(asked);
   for (std::future<bool>& other : others) {
     constexpr std::chrono::milliseconds kPoll{20};
-    while (other.wait_for(kPoll) != std::future_status::ready) asked();
+    while (other.wait_for(kPoll) == std::future_status::timeout) asked();
     good = other.get() && good;
   }
   const ProcessOptions options{compile_seconds(source, settings), folder, asked};

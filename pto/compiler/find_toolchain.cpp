@@ -57,10 +57,10 @@ std::string macro(const std::string& definitions, const std::string& name) {
 // Asks the compiler for its version, in one line: "gcc 12 \"12.2.0\""; or why it cannot be used.
 std::string ask(const std::string& path, bool* usable) {
   ProcessOptions options;
-  options.seconds = 20;
+  options.seconds = 10;  // Ctrl-C is not seen meanwhile
   const ProcessResult result = run_process({path, "-dM", "-E", "-x", "c++", "/dev/null"}, options);
   *usable = false;
-  if (result.end == ProcessResult::TimedOut) return "gave no answer within 20 s";
+  if (result.end == ProcessResult::TimedOut) return "gave no answer within 10 s";
   if (!result.succeeded()) {
     const std::string first = result.output.substr(0, result.output.find('\n'));
     return "fails when asked for its version" + (first.empty() ? "" : ": " + first);

@@ -12,7 +12,7 @@ Arithmetic among numbers is as wide as the tensors, as in @op. Thread safety: as
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pto import _core
@@ -70,10 +70,11 @@ class Tracing:
         for place, about in enumerate(tensors):
             if about:
                 values[place] = self.trace.input(code.co_varnames[place], *about[:2], *about[3:])
+        self.numbers: dict[int, float] = {}
         for place in numbers:
             number = self.trace.scalar(code.co_varnames[place], self.trace.number_type)
             values[place] = as_number(number)
-        self.numbers = [constants[place] for place in numbers]
+            self.numbers[number.value] = constants[place]
         self.trace.steps = Steps(self.trace, packed) if packed is not None else None
         with self.trace.active():
             result = called(function, values)
@@ -120,6 +121,8 @@ def traced(
 
 
 _TOLERANCE = {"f64": 1e-14, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # of their values
+# Operations with bodies: how many operands stand in front of those that become inputs of these.
+_BODIES = {"loop": 3, "branch": 1, "repeat": 0}
 # Operations whose operands may be exchanged, and which they are then.
 _MIRRORED = {"add": "add", "mul": "mul", "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge",
              "ge": "le"}  # fmt: skip
@@ -140,11 +143,16 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
 
 def _same(fixed: Tracing, numbered: Tracing) -> bool:
     """True if both tracings compute the same from the same operands, numbers by their value."""
-    if fixed.form != numbered.form:
+    free = max(fixed.trace.symbols, numbered.trace.symbols)
+    nodes = [_Nodes(one.trace.builder, [x.value for x in one.outputs], free, one.numbers)
+             for one in (fixed, numbered)]  # fmt: skip
+    return fixed.form == numbered.form and _equal(*nodes)
+
+
+def _equal(left: "_Nodes", right: "_Nodes") -> bool:
+    if len(left.outputs) != len(right.outputs):
         return False
-    left, right = _Nodes(fixed), _Nodes(numbered)
-    waiting = [(a.value, b.value)
-               for a, b in zip(fixed.outputs, numbered.outputs, strict=True)]  # fmt: skip
+    waiting = [*zip(left.outputs, right.outputs, strict=True)]
     seen = set(waiting)
     while waiting:
         a, b = waiting.pop()
@@ -162,6 +170,8 @@ def _same(fixed: Tracing, numbered: Tracing) -> bool:
             other, others = mirrored, others[::-1]
         if (op, about) != (other, others_about):
             return False
+        if op in _BODIES and not all(map(_equal, left.bodies(a), right.bodies(b))):
+            return False
         pairs = {*zip(operands, others, strict=True)} - seen
         seen |= pairs
         waiting += pairs
@@ -177,21 +187,19 @@ def _close(a: float | None, b: float | None, kind: str) -> bool:
 
 
 class _Nodes:
-    """The nodes of a tracing, and which of them are numbers whose value is known."""
+    """The nodes of a tracing or body, and which of them are numbers whose value is known."""
 
-    def __init__(self, tracing: Tracing):
-        self.builder = tracing.trace.builder
-        self.numbers: dict[int, float] = {}
+    def __init__(self, builder: Any, outputs: list[int], free: int, numbers: dict[int, float]):
+        self.builder, self.outputs, self.free, self.numbers = builder, outputs, free, {**numbers}
         self.inputs: dict[int, int] = {}
-        given = iter(tracing.numbers)
-        for value in range(max(output.value for output in tracing.outputs) + 1):
-            op, operands, _ = self.builder.node(value)
+        for value in range(len(builder)):
+            op, operands, _ = builder.node(value)
+            if value in self.numbers:
+                continue
             if op == "input":
                 self.inputs[value] = len(self.inputs)
-            elif op == "scalar":
-                self.numbers[value] = next(given)
             elif op == "constant":
-                self.numbers[value] = self.builder.number(value)
+                self.numbers[value] = builder.number(value)
             elif operands and all(x in self.numbers for x in operands) and self._is_scalar(value):
                 self._evaluate(value, op, operands)
 
@@ -205,9 +213,28 @@ class _Nodes:
         return value in self.numbers or (op == "broadcast" and operands[0] in self.numbers)
 
     def node(self, value: int) -> tuple[tuple, list[int]]:
+        """Its operation and operands, without numbers that its bodies take as they are."""
         op, operands, axes = self.builder.node(value)
         bodies = self.builder.bodies(value)
+        if op in _BODIES:
+            first, bodies = self._first_taken(op, bodies), []
+            operands = operands[:first] + [x for x in operands[first:] if x not in self.numbers]
         return (op, self.inputs.get(value), tuple(axes), len(operands), *bodies), operands
+
+    def _first_taken(self, op: str, bodies: list[_core.Graph]) -> int:
+        """The first operand that bodies take as it is: those in front a loop carries."""
+        return _BODIES[op] + (0 if op == "branch" else len(bodies[-1].outputs))
+
+    def bodies(self, value: int) -> "Iterator[_Nodes]":
+        op, operands, _ = self.builder.node(value)
+        bodies = self.builder.bodies(value)
+        taken = operands[self._first_taken(op, bodies) :]
+        for body in bodies:
+            b = _core.GraphBuilder(body.name)
+            inputs = [b.input(*about[:3]) for about in body.inputs]
+            pairs = zip(inputs[len(inputs) - len(taken) :], taken, strict=True)
+            numbers = {x: self.numbers[outer] for x, outer in pairs if outer in self.numbers}
+            yield _Nodes(b, *b.inline(body, inputs, self.free), numbers)
 
     def _is_scalar(self, value: int) -> bool:
         kind, shape = self.builder.type(value)

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pto import _core
 from pto.cells import ShownAsText
 from pto.config import config
+from pto.errors import nearest
 from pto.language.choices import Choice, choices_of
-from pto.language.plan import Copy, MemoryPlan, Plan, Step, Value
+from pto.language.location import fail
+from pto.language.plan import KINDS, Copy, MemoryPlan, Plan, Step, Value
 from pto.language.results import Form
 from pto.language.tuned import with_choices
 from pto.language.upper_bounds import bytes_of, type_text
@@ -51,7 +53,11 @@ class Explanation(ShownAsText, str):
 
     def steps_of(self, kind: str) -> list[Step]:
         """The steps of one kind: "kernel", "product", "loop", "while", "branch", "write" ..."""
-        return [step for step in self.every_step() if step.kind == kind]
+        found = [step for step in self.every_step() if step.kind == kind]
+        if not found and kind not in KINDS:
+            fail(f"steps_of: no step is of the kind {kind!r:.60}", nearest(str(kind), KINDS),
+                 'name a kind, such as "kernel"; every_step() gives all steps')  # fmt: skip
+        return found
 
 
 def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:

@@ -70,6 +70,8 @@ from pto.schema import Argument, Signature, bound, signature_of
 if TYPE_CHECKING:
     import inspect
 
+_ROWS_OF_NAMES = ("bounded", "constants", "saved", "wanted")  # a text is a row of one name
+
 
 class Operator(Signature, _core.Callable):
     """An operator of the registry. Calling it runs it on arrays, or inlines it in a traced one.
@@ -132,6 +134,8 @@ class Operator(Signature, _core.Callable):
     def member(self, name: str) -> Any:
         """`build`, `grad`, `infer`, `oracle` ... of the definition, or None."""
         found = vars(self.definition).get(name)
+        if name in _ROWS_OF_NAMES and isinstance(found, str):
+            return (found,)
         return found.__func__ if isinstance(found, staticmethod) else found
 
     @worded

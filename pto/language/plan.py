@@ -22,6 +22,9 @@ from pto.language.upper_bounds import Sizes, bytes_of, type_text
 _KINDS = {"fused": "kernel", "matmul": "product", "repeat": "while", "update": "write",
           "view": "address", "reshape": "address", "transpose": "address",
           "broadcast": "address"}  # fmt: skip
+KINDS = {*_KINDS.values(), "number", "loop", "branch", "result", "concat", "gather", "scatter",
+         "scatter_add", "sort", "sort_descending", "cumsum", "cumprod", "cummax", "cummin", "empty",
+         "iota", "tile"}  # fmt: skip
 _QUIET = ("number", "address", "result")
 
 

@@ -90,7 +90,8 @@ def _found(payload: bytes) -> Callable:
 def _text_of(error: BaseException) -> str:
     """A traceback from the user's first frame on, as UTF-8 can hold it."""
     lines = traceback.format_exception(type(error), error, error.__traceback__.tb_next)
-    return "".join(lines).rstrip().encode(errors="backslashreplace").decode()
+    text = "".join(lines).rstrip().replace("\0", r"\0")  # it travels as text of C
+    return text.encode(errors="backslashreplace").decode()
 
 
 if __name__ == "__main__":

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.tasks.arguments import Arg, ParamType, TensorHandle, as_numpy, check_storage, has_numbers
 
 _MOST_BYTES = 2**63 - 1
+_OF_PTO = {row.name: row.numpy for row in _core.dtypes()}  # names of element types
 
 
 class SharedMemory:
@@ -33,7 +35,7 @@ class SharedMemory:
         self.engine, self.closed = engine, False
 
     def alloc(self, shape: Sequence[int], dtype: Any = "float32") -> TensorHandle:
-        """A new tensor of zeros; the element type is a name, or a type of NumPy's or PyTorch's."""
+        """A new tensor of zeros; the element type is a name, or NumPy's, PyTorch's or ours."""
         dims = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
         handle = None
         if all(type(n) is int and n >= 0 for n in dims):
@@ -42,7 +44,7 @@ class SharedMemory:
             raise InvalidValue(
                 f"alloc: the shape is {shape!r:.60}",
                 "sizes are whole numbers of at least 0, and the bytes of all elements fit 63 bits",
-                "pass a tuple of ints",
+                'pass a tuple of ints first: alloc((4, 1024), "float32")',
             )
         element = _numpy_type(handle.dtype)
         handle.data = self.engine.allocate(handle.nbytes).view(element).reshape(dims)
@@ -239,7 +241,13 @@ def numpy_of(data: Any) -> tuple[numpy.ndarray, bool]:
     if type(data).__module__.partition(".")[0] == "torch":
         check_storage(data)
         is_bfloat = str(data.dtype) == "torch.bfloat16"
-        return (data.view(sys.modules["torch"].int16) if is_bfloat else data).numpy(), is_bfloat
+        try:
+            return (data.view(sys.modules["torch"].int16) if is_bfloat else data).numpy(), is_bfloat
+        except TypeError:
+            raise InvalidType(
+                f"a torch tensor of {data.dtype}", "tasks get NumPy's arrays, without such a type",
+                "pass its bits, x.view(torch.uint8), or x.float()",
+            ) from None  # fmt: skip
     return as_numpy(data), False
 
 
@@ -250,7 +258,8 @@ def _type_name(dtype: Any) -> str:
             return str(numpy.dtype(dtype))
         except TypeError:
             return str(dtype)
-    return str(dtype).rpartition(".")[2]
+    name = str(dtype).rpartition(".")[2]
+    return _OF_PTO.get(name, name)
 
 
 def _numpy_type(name: str) -> Any:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients in Python, for where node.cpp is not built: the same rules, slower calls.
 
-Errors: InvalidValue where a gradient is asked for that does not exist. Thread safety: any thread.
+Errors: InvalidValue where a gradient is asked for that does not exist, Failure for derivatives in
+forward mode. Thread safety: any thread.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +12,10 @@ import torch
 from pto.adapters.gradient import gathered, gradient_plan, grouped, needs_of
 from pto.adapters.record import Record
 from pto.adapters.torch.record import out_names, packet, qualified_name
-from pto.errors import InvalidValue
+from pto.errors import Failure, InvalidValue
+from pto.language.arguments import has_tangent
+from torch._library.autograd import Info, make_autograd_impl
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 
@@ -37,6 +41,20 @@ def _refuse_keywords(record: Record) -> NoReturn:
         "PyTorch has no gradients in Python for operators with keyword-only tensors",
         "run: python -m pto adapters build torch; or call it under torch.no_grad()",
     )
+
+
+def _refuse_forward_mode(record: Record, given: Any) -> None:
+    """Refuses tensors that carry forward-mode derivatives, which would be lost silently."""
+    if forward_ad._current_level < 0:
+        return
+    if any(isinstance(x, torch.Tensor) and has_tangent(x) for x in pytree.tree_leaves(given)):
+        raise Failure(
+            f"{record.name}: called with a tensor that carries a forward-mode derivative (jvp, "
+            "jacfwd, hessian)",
+            "operators have gradients for the backward pass only",
+            "take torch.autograd.functional.jacobian, which goes backward; or torch.func.jacrev "
+            "after: python -m pto adapters build torch",
+        )
 
 
 class _Rules:
@@ -121,6 +139,7 @@ class _NoGradient:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         record = self.record
         given = dict(zip(record.positional, args, strict=False)) | kwargs
+        _refuse_forward_mode(record, given)
         if torch.is_grad_enabled():
             for x in pytree.tree_leaves(list(given.values())):
                 if isinstance(x, torch.Tensor) and x.requires_grad:
@@ -148,4 +167,10 @@ def register(record: Record, library: torch.library.Library) -> None:
         library.impl(name, kernel, "Autograd")
         return
     rules = _Rules(record)
-    torch.library.register_autograd(name, rules.backward, setup_context=rules.setup, lib=library)
+    made = make_autograd_impl(of.default, Info(rules.backward, rules.setup))
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        _refuse_forward_mode(record, (args, kwargs))
+        return made(keys, *args, **kwargs)
+
+    library.impl(name, kernel, "Autograd", with_keyset=True)

@@ -232,9 +232,8 @@ class AutogradKernel : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) {
     const pto_operator& op = record_.op;
     const at::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, op.n_arguments);
-    for (const c10::IValue& argument : arguments) {
+    for (const c10::IValue& argument : arguments)
       for_each_tensor(argument, [&op](const at::Tensor& t) { refuse_forward_mode(op.name, t); });
-    }
     std::optional<Given> given;
     c10::intrusive_ptr<torch::autograd::Node> refusal;
     if (c10::GradMode::is_enabled()) {
@@ -351,6 +350,7 @@ class OutKernel : public c10::OperatorKernel {
     const at::ArrayRef<c10::IValue> arguments =
         torch::jit::last(*stack, static_cast<size_t>(op_.n_arguments) + outs);
     for (const c10::IValue& argument : arguments) {
+      for_each_tensor(argument, [&](const at::Tensor& t) { refuse_forward_mode(op_.name, t); });
       if (c10::GradMode::is_enabled() && requires_grad(argument)) refuse_writing(op_.name);
     }
     {

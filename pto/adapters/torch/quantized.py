@@ -13,6 +13,7 @@ import torch
 from pto.errors import InvalidValue
 
 ROWS = 256  # of the identity matrix at once
+GROUPS = (32, 64, 128, 256)  # that PyTorch's product knows
 
 
 def int4_from_torch(
@@ -22,19 +23,26 @@ def int4_from_torch(
 
     `packed` is [outputs, inputs / 2], `scales_and_zeros` [inputs / group, outputs, 2]. PyTorch's
     numbers 0 .. 15 stand for (number - 8) * scale + zero, so they become -8 .. 7. Raises
-    InvalidValue for shapes that do not fit the group.
+    InvalidValue for what PyTorch packs in no such way.
     """
-    has_axes = packed.ndim == 2 and scales_and_zeros.ndim == 3
-    groups, outputs, depth = -1, -1, -1
-    if has_axes:
-        groups, outputs, depth = scales_and_zeros.shape[0], packed.shape[0], packed.shape[1] * 2
-    if scales_and_zeros.shape != (groups, outputs, 2) or groups * group != depth:
+    both = packed, scales_and_zeros
+    if not (
+        all(isinstance(x, torch.Tensor) and x.is_cpu and x.layout == torch.strided for x in both)
+        and group in GROUPS and packed.dtype == torch.uint8 and packed.ndim == 2
+        and scales_and_zeros.is_floating_point()
+        and scales_and_zeros.shape == (2 * packed.shape[1] / group, packed.shape[0], 2)
+        and packed.shape[0] % 16 == 0 < packed.shape[1]
+    ):  # fmt: skip
+        given = [f"{getattr(x, 'dtype', type(x))} {[*getattr(x, 'shape', '')]}" for x in both]
         raise InvalidValue(
-            f"int4_from_torch: packed is {list(packed.shape)} and scales_and_zeros "
-            f"{list(scales_and_zeros.shape)} with groups of {group}",
-            "they are [outputs, inputs / 2] and [inputs / group, outputs, 2]",
-            "pass the group that the scales were made for",
+            f"int4_from_torch: packed is {given[0]} and scales_and_zeros {given[1]} with groups of "
+            f"{group!r:.40}",
+            "they are uint8 [outputs, inputs / 2], with 16, 32 .. outputs, and floats "
+            f"[inputs / group, outputs, 2], dense on the CPU; a group is one of {GROUPS}",
+            "pass the group that the scales were made for, and weights that PyTorch packed",
         )
+    packed, group = packed.contiguous(), int(group)
+    groups, outputs, depth = scales_and_zeros.shape[0], packed.shape[0], packed.shape[1] * 2
     one = torch.tensor([1.0, 0.0]).expand(groups, outputs, 2).contiguous()
     read, eye = torch.ops.aten._weight_int4pack_mm_for_cpu, torch.eye(ROWS, depth)
     parts = []

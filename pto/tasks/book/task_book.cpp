@@ -66,6 +66,11 @@ void TaskBook::begin_end() {
   look_at_gates();
 }
 
+void TaskBook::await(TaskId id) {
+  awaited_ = id;
+  look_at_gates();
+}
+
 void TaskBook::end_run() {
   PTO_ASSERT(unfinished_ == 0);
   is_running_ = false;
@@ -88,6 +93,7 @@ bool TaskBook::is_at_rest() const {
 BookTask& TaskBook::open(std::string_view name, std::string_view site) {
   PTO_ASSERT(is_running_ && has_room());
   BookTask& task = slot(++last_);
+  awaited_ = 0;
   task.id = last_;
   task.stage = BookTask::Stage::Waiting;
   task.lacks_a_part = false;
@@ -237,7 +243,8 @@ void TaskBook::look_at_gates() {
       return gate->cause >= 0 || driver_.holds(*gate);
     });
     if (found == gates_.end()) {
-      const bool may_change = !is_ending_ || is_releasing_ || queued_parts_ > 0 ||
+      const bool may_come = !is_ending_ && (awaited_ == 0 || is_done(awaited_));
+      const bool may_change = may_come || is_releasing_ || queued_parts_ > 0 ||
                               unfinished_ > waiting_ + int64_t(gates_.size());
       if (may_change) return;
       found = gates_.begin();

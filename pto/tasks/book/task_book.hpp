@@ -127,6 +127,7 @@ class TaskBook {
   void begin_run(int64_t window, double deadline_s, bool is_timed);
   void stop(const std::string& text, bool kills);  // nothing more begins
   void begin_end();                                // no further task comes
+  void await(TaskId id);  // none comes before this task is done: who submits waits for it
   void end_run();
   bool is_running() const { return is_running_; }
   bool is_stopped() const { return stop_ >= 0; }
@@ -199,6 +200,7 @@ class TaskBook {
 
   bool is_running_ = false, is_timed_ = false;
   bool is_ending_ = false;       // no further task comes
+  TaskId awaited_ = 0;           // none comes before it is done; 0: that is not known
   int32_t stop_ = -1;            // number of the failure that stopped the run
   TaskId last_ = 0, first_ = 1;  // last submitted, over all runs; first of this run
   uint64_t deadline_ns_ = 0;

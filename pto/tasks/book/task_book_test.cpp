@@ -81,6 +81,20 @@ TEST(TaskBook, a_gate_that_another_gate_opens_is_no_deadlock) {
   EXPECT_TRUE(one.book.is_at_rest());
 }
 
+TEST(TaskBook, a_gate_is_a_deadlock_where_who_submits_waits_for_it) {
+  OneBook one;
+  const TaskId gate = one.submit({}), follows = one.submit({0}, {gate});
+  const TaskId other = one.submit({0});
+  one.book.await(other);
+  EXPECT_FALSE(one.book.is_done(gate));
+  one.answer(0, other);
+  EXPECT_FALSE(one.book.is_done(gate));  // more may come
+  one.book.await(follows);
+  EXPECT_FALSE(one.book.has_succeeded(gate));
+  EXPECT_FALSE(one.book.has_succeeded(follows));
+  EXPECT_TRUE(one.book.is_at_rest());
+}
+
 TEST(TaskBook, limits_the_part_that_runs_and_not_a_later_one_whose_group_broke_first) {
   OneBook one;
   const TaskId runs = one.submit({1, 2}), waits = one.submit({0, 1});

@@ -237,6 +237,12 @@ bool HostEngine::State::drive_until(Lock& lock, const Condition& condition, uint
   return true;
 }
 
+HostEngine& HostEngine::await(TaskId id) {
+  const State::Lock lock(state_->mutex_);
+  state_->book_.await(id);
+  return *this;
+}
+
 bool HostEngine::wait_some_time(TaskId id, double seconds) {
   State::Lock lock(state_->mutex_);
   const uint64_t until = state_->now_ns() + uint64_t(span_ns(seconds));

@@ -115,6 +115,9 @@ class HostEngine {
   bool wait_for(const HostTensor& tensor);
   bool wait_for(TaskId task);
   std::vector<TaskId> writers_of(const HostTensor& tensor);
+  // Says that nothing is submitted before this task is done, so that a gate which nothing else
+  // opens is a deadlock.
+  HostEngine& await(TaskId task);
   // Waits at most `seconds` for a task, or for the end of all tasks, while nothing is submitted.
   // Returns whether they are done.
   bool wait_some_time(TaskId task, double seconds);

@@ -91,7 +91,6 @@ class CompiledGraph:
                 )
 
     def _dump(self, folder: pathlib.Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         name = f"graph{self.number}_{self.kind}"
         (folder / f"{name}.fx.txt").write_text(self.module.print_readable(print_output=False))
         (folder / f"{name}.py.txt").write_text(self.replay.source)

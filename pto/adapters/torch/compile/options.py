@@ -43,6 +43,13 @@ def checked(given: dict[str, Any] | None, mode: str | None) -> Options:
     if dump is not None and not isinstance(dump, str | pathlib.Path):
         _fail(f"the option dump of the backend pto is {dump!r}", "it is a folder for texts",
               "pass a path")  # fmt: skip
+    if dump:
+        try:
+            pathlib.Path(dump).mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:  # a file, no right; a NUL in the name
+            _fail(f"the option dump of the backend pto is {str(dump)!r}: {error}",
+                  "it is a folder for texts, made where it is missing",
+                  "pass the path of a folder that can be written")  # fmt: skip
     if mode not in MODES:
         _fail(f"the backend pto has no mode {mode!r}",
               "its modes are 'default' and 'reduce-overhead', which mean the same",

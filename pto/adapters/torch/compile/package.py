@@ -57,6 +57,7 @@ def package(
             "a package holds what torch.export has captured, once and for all its sizes",
             "pass torch.export.export(model, args)",
         )
+    _check_weights(exported)
     path = container.path_of(path, "package")
     chosen = targets_of(targets)
     arguments = _text_of(exported.call_spec.in_spec, "takes")
@@ -93,6 +94,17 @@ def package(
     container.save(path, container.content_of(KIND, header, pieces))
 
 
+def _check_weights(exported: ExportedProgram) -> None:
+    for name, one in {**exported.constants, **exported.state_dict}.items():
+        if isinstance(one, torch.Tensor) and (one.layout is not torch.strided or one.is_conj()):
+            kind = "that torch conjugates where it reads it" if one.is_conj() else one.layout
+            raise InvalidValue(
+                f"package: the weight {name} is a tensor {kind}",
+                "a file holds the elements of a weight, one after another, as they are",
+                f"make it plain before the export: {name}.to_dense(), or {name}.resolve_conj()",
+            )
+
+
 def _drop_checks_of_types(module: fx.GraphModule) -> None:
     """Takes out what checks element types that the loaded model checks at its inputs."""
     for node in list(module.graph.nodes):
@@ -112,6 +124,7 @@ def _inputs_of(
     for node, spec in zip(nodes, captured.graph_signature.input_specs, strict=True):
         if spec.kind in _WEIGHTS:
             tensor = captured.state_dict.get(spec.target, captured.constants.get(spec.target))
+            tensor = tensor.resolve_neg()  # which is no other weight's memory then
             own = spec.target if spec.target in written else ""
             key = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.dtype,
                    tensor.shape, tensor.stride(), own)  # fmt: skip
