@@ -143,14 +143,16 @@ def checked(name: str, schema: str, a: Argument, value: Any) -> Any:
             )
     if a.kind == "int[]" and a.list_size and isinstance(value, int):
         return [value] * a.list_size
-    is_whole = not isinstance(value, type) and hasattr(value, "__index__")
+    size = getattr(value, "size", 1)  # an array of one element is a number, as it is for float()
+    is_one = not isinstance(value, type) and (callable(size) or size == 1)
+    is_whole = is_one and hasattr(value, "__index__")
     is_size = is_whole or (hasattr(value, "__floordiv__") and not hasattr(value, "__float__"))
     fits = {
         "Tensor": False,
         "Tensor[]": isinstance(value, list | tuple),
         "int": is_whole and not isinstance(value, bool),
         "SymInt": is_size and not isinstance(value, bool),  # also a framework's symbol for one
-        "float": hasattr(value, "__float__") and not isinstance(value, type),
+        "float": is_one and hasattr(value, "__float__"),
         "bool": isinstance(value, bool) or type(value).__name__ == "bool",
         "str": isinstance(value, str),
         "int[]": isinstance(value, list | tuple)

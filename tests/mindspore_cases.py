@@ -120,6 +120,31 @@ class Named:
         return (y if how is None else -y) + shift
 
 
+@op("ms_raised(Tensor x, float? by=None) -> Tensor")
+class Raised:
+    def build(x, by):
+        return x if by is None else x * by
+
+
+@op("ms_changed(Tensor x, *, float a=2.0, int n=1) -> Tensor")
+class Changed:
+    def build(x, a, n):
+        return x
+
+
+@op("ms_cubed(Tensor[] xs) -> Tensor")
+class Cubed:
+    """The product of each tensor's square and the first one, all added."""
+
+    def build(xs):
+        total = xs[0] * xs[0] * xs[0]
+        for x in xs[1:]:
+            total = total + x * x * xs[0]
+        return total
+
+    grad = "automatic"
+
+
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5.5
 Y = np.array([-1, -0.5, 0.25, 1], np.float32)
 

@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 19095,
+    "adapters": 19165,
     "aten": 3610,
     "base": 1665,
     "bench": 1224,
@@ -56,13 +56,13 @@ BUDGETS = {
     "graphs": 190,
     "ir": 5580,
     "isa": 22735,  # functions of doubles on vectors took 300; elements some steps apart 100
-    "language": 13335,
+    "language": 13340,
     "launch": 7205,
     "models": 2500,
     "operators": 3385,
     "ops": 5180,
     "passes": 3540,
-    "pto": 2335,
+    "pto": 2340,
     "studio": 1000,
     "tasks": 11800,
     "testing": 1290,  # most of it moved here from tests/conformance

@@ -159,6 +159,41 @@ def test_gradients_pass_through_results_of_rank_0(way):
     assert same(way(loss, 0)(ms.Tensor(X[0, 0])), np.asarray(np.float32(3)))
 
 
+def seconds(loss):
+    """The gradients of a sum of products of the gradients of a function of two tensors."""
+    first = ms.grad(loss, (0, 1))
+
+    def mixed(x, y):
+        d_x, d_y = first(x, y)
+        return (d_x * d_y).sum() + d_x.sum()
+
+    return ms.grad(mixed, (0, 1))
+
+
+def ours_scaled(x, y):
+    return (pto.mindspore.silu_mul(x, y) * y).sum()
+
+
+def theirs_scaled(x, y):
+    return (x * ms.ops.sigmoid(x) * y * y).sum()
+
+
+def ours_cubed(x, y):
+    return pto.mindspore.ms_cubed([x, y, x]).sum()
+
+
+def theirs_cubed(x, y):
+    return (2 * x * x * x + y * y * x).sum()
+
+
+@pytest.mark.parametrize("ours, theirs", [(ours_scaled, theirs_scaled), (ours_cubed, theirs_cubed)])
+def test_gradients_are_differentiated_again(mode, ours, theirs):
+    x, y = ms.Tensor(X / 4), ms.Tensor(X[::-1] / 8 + 1)
+    for got, want in zip(seconds(ours)(x, y), seconds(theirs)(x, y), strict=True):
+        assert np.abs(want.asnumpy()).max() > 0.1
+        np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), rtol=1e-4, atol=1e-5)
+
+
 @every_gradient
 def test_the_gradient_of_a_broadcast_argument_has_its_shape(way):
     for shape in ((4,), (3, 1), (1,), ()):
@@ -250,11 +285,16 @@ def test_only_what_is_asked_for_gets_a_gradient():
 
 
 @every_gradient
-def test_an_operator_without_gradient_refuses_one(way):
-    def loss(row):
-        return pto.mindspore.kinds_repeat_row(row, 3).sum()
+@pytest.mark.parametrize("name, rest", [("kinds_repeat_row", (3,)), ("kinds_scale_", (1,))])
+def test_an_operator_without_gradient_refuses_one(way, name, rest):
+    """Also one that replaces its argument, whose new elements MindSpore has as a result."""
+    called = function(name)
+    more = tuple(ms.Tensor(Y) if name == "kinds_scale_" else n for n in rest)
 
-    with pytest.raises(Exception, match="kinds_repeat_row: its gradient is asked for"):
+    def loss(row):
+        return called(row, *more).sum()
+
+    with pytest.raises(Exception, match=f"{name}: its gradient is asked for"):
         way(loss, (0,))(ms.Tensor(Y)).asnumpy()
 
 

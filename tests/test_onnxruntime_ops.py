@@ -250,6 +250,15 @@ def test_wrong_and_missing_attributes_are_errors_of_the_session(make):
         make(of_ai_pto("transpose", [("x", ["N", 4])], ["A", "B"]))
 
 
+@pytest.mark.parametrize("given, sentence", [
+    ({"aproximate": "tanh"}, "did you mean approximate"),
+    ({"approximate": "tanh", "x": [1.5]}, "the known names are approximate"),
+])  # fmt: skip
+def test_an_attribute_that_an_operator_lacks_is_an_error_of_the_session(given, sentence):
+    with pytest.raises(Exception, match=f"has the attribute {list(given)[-1]}, .*\n.*{sentence}"):
+        session(of_ai_pto("gelu", [("x", ["N", 4])], **given))
+
+
 @BOTH
 def test_shapes_are_checked_again_at_the_call(make):
     made = make(of_ai_pto("silu_mul", [("x", ["N"]), ("y", ["M"])], ["K"]))

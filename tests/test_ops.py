@@ -151,6 +151,8 @@ def test_functions_of_a_definition_take_what_they_are_called_with():
     one = "called(Tensor x, *, float a=1.0) -> Tensor"
     refused(InvalidType, r"build does not take 2 values\n.*\(x, a\)", one, build=lambda x: x)
     refused(InvalidType, "build is the int 3, which is no function", one, build=3)
+    order = r"build takes these values in another order: \(a, x\)\n.*\(x, a\)"
+    refused(InvalidType, order, one, build=lambda a, x: x)
     refused(InvalidType, "infer does not take 2", one, build=build, infer=lambda x, a, b: x)
     refused(
         InvalidType, "grad is the str 'auto'(.*\n)*.*'automatic'", one, build=build, grad="auto"

@@ -273,6 +273,18 @@ def test_a_saved_model_keeps_lists_and_attributes(tmp_path):
         np.testing.assert_array_equal(got, want)
 
 
+def test_a_saved_graph_refuses_an_operator_with_other_tensors():
+    """A node holds its tensors by their places: another version would read one as another."""
+    kind = tf.TensorSpec([3])
+    traced = tf.function(lambda x, y: pto_tf.add(x, y), input_signature=[kind, kind])
+    saved = traced.get_concrete_function().graph.as_graph_def()
+    [node] = [node for node in saved.node if node.op == "Pto_add"]
+    node.attr["S"].s = node.attr["S"].s.replace(b"x y", b"y x")
+    want = "add: the node has the tensors y x -> .*, not x y -> .*\n  why: (.|\n)*  fix: "
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=want):
+        tf.import_graph_def(saved, name="")
+
+
 def test_a_mask_of_numbers_has_a_gradient_and_one_of_bool_has_none():
     random = np.random.default_rng(4)
     q, mask = random.random((2, 3, 5, 8), np.float32), random.random((5, 5), np.float32)

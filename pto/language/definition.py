@@ -109,9 +109,11 @@ def misfit(name: str, function: Any, takes: list[str]) -> tuple[str, str, str] |
     if function is not None and not callable(function):
         what = f"{name} is {describe(function)}, which is no function"
     elif code is not None and not code.co_flags & _TAKES_ANY:
-        most = code.co_argcount - hasattr(function, "__self__")
-        fits = most - len(function.__defaults__ or ()) <= len(takes) <= most
+        names = [*code.co_varnames[hasattr(function, "__self__") : code.co_argcount]]
+        fits = len(names) - len(function.__defaults__ or ()) <= len(takes) <= len(names)
         what = "" if fits else f"{name} does not take {len(takes)} values"
+        if names != takes and sorted(names) == sorted(takes):
+            what = f"{name} takes these values in another order: ({', '.join(names)})"
     given = ", ".join(takes)
     return (what, f"it is called with ({given})", f"write def {name}({given})") if what else None
 

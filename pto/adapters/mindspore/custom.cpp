@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -31,7 +30,8 @@ int32_t dtype_of(const Request& request, const char* name) {
 }
 
 Request request_of(PrimitiveAttributes& attributes) {
-  return {attributes.text("pto_operator"), attributes.text("pto_call")};
+  return {attributes.text("pto_operator"), attributes.text("pto_call"),
+          attributes.has("pto_schema") ? attributes.text("pto_schema") : ""};
 }
 
 // Says whether a result of rank 0 has the shape (1,): MindSpore's graphs would make it a number.
@@ -39,7 +39,7 @@ bool lifts_scalars(PrimitiveAttributes& attributes) { return attributes.has("pto
 
 // The state of a kernel between launches: the request, or the text of its error.
 struct Kept : KernelData {
-  std::optional<Request> request;
+  std::unique_ptr<const Request> request;
   bool lifts_scalars = false;
   std::string error;
 };
@@ -116,7 +116,7 @@ class CustomLaunch {
 int init(PrimitiveAttributes& attributes) {
   auto kept = std::make_unique<Kept>();
   try {
-    kept->request.emplace(attributes.text("pto_operator"), attributes.text("pto_call"));
+    kept->request.reset(new Request(request_of(attributes)));
     kept->lifts_scalars = lifts_scalars(attributes);
   } catch (const std::exception& error) {
     kept->error = error.what();  // MindSpore logs an error of Init and loses its text

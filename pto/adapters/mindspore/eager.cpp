@@ -50,6 +50,7 @@ int32_t dtype_of(const Request& request, size_t place, TypeId type) {
 }
 
 using Tensors = std::vector<ms::Tensor>;
+using Counts = std::vector<int32_t>;
 
 // The kernel of one call.
 class Runner : public ms::pynative::PyboostRunner {
@@ -123,14 +124,28 @@ Tensors forward(const std::shared_ptr<const Request>& request, const Tensors& in
   return outputs;
 }
 
-struct CallData {
+class CallData {
+ public:
+  // `counts` says how many tensors each output is; empty: one each.
+  CallData(const std::string& name, const std::string& text, const Counts& counts = {})
+      : request(std::make_shared<Request>(name, text)) {
+    const pto_operator& op = request->op();
+    plan = pto_operator_gradient_plan(&op, request->call(nullptr).counts,
+                                      counts.empty() ? nullptr : counts.data());
+    for (int32_t i = 0; i < op.n_outputs; ++i) {
+      const auto count = static_cast<size_t>(counts.empty() ? 1 : counts[static_cast<size_t>(i)]);
+      const bool is_refused = !plan && op.outputs[i].replaces >= 0;  // its gradient, see below
+      is_differentiable.insert(is_differentiable.end(), count,
+                               op.outputs[i].is_differentiable || is_refused);
+    }
+  }
+
   std::shared_ptr<const Request> request;
   const pto_gradient_plan* plan = nullptr;  // null: the operator has no gradient
-  bool many = false;
-  size_t n_outputs = 1;
+  std::vector<bool> is_differentiable;      // for each tensor of the results
 
-  // Returns the gradient operator's request for these gradients; the first call makes it.
-  std::shared_ptr<const Request> gradient(int64_t needs) {
+  // Returns the gradient operator's call for these gradients; the first call makes it.
+  std::shared_ptr<CallData> gradient(int64_t needs) {
     const std::lock_guard lock(mutex_);
     auto& found = gradients_[needs];
     if (!found) {
@@ -138,14 +153,19 @@ struct CallData {
       std::string text;
       for (int i = 0; i < op.n_tensors; ++i) text += std::to_string(plan->counts[i]) + ",";
       text += request->text().substr(request->attributes_at() - 1);
-      found = std::make_shared<Request>(op.name, text + "i" + std::to_string(needs) + ";");
+      Counts counts;
+      for (int32_t i = 0; i < op.n_outputs; ++i) {
+        const auto all = std::count(plan->outputs, plan->outputs + plan->n_given, i);
+        counts.push_back(op.outputs[i].is_list ? static_cast<int32_t>(all) : 1);
+      }
+      found = std::make_shared<CallData>(op.name, text + "i" + std::to_string(needs) + ";", counts);
     }
     return found;
   }
 
  private:
   std::mutex mutex_;
-  std::map<int64_t, std::shared_ptr<const Request>> gradients_;
+  std::map<int64_t, std::shared_ptr<CallData>> gradients_;
 };
 
 std::vector<TensorPtr> pointers(const Tensors& tensors) {
@@ -176,6 +196,8 @@ TensorPtr summed(const TensorPtr& gradient, const TensorPtr& argument) {
   using namespace mindspore::kernel::pyboost;
   return reshape(sum_ext(gradient, all, keeps, std::nullopt), to);
 }
+
+Tensors run(const std::shared_ptr<CallData>& call, const Tensors& inputs, bool requires_grad);
 
 // The node of the gradient of one call.
 struct Rule {
@@ -211,7 +233,9 @@ class GradientNode : public autograd::CppFunctionNode<Rule> {
       const bool is_asked = context_.NeedsInputGrad(static_cast<size_t>(i));
       if (is_asked && plan.outputs[i] >= 0) needs |= int64_t{1} << plan.outputs[i];
     }
-    const Tensors results = forward(call_->gradient(needs), tensors_of(given));
+    // MindSpore records a backward call that is differentiated again.
+    const bool is_recorded = mindspore::kernel::pyboost::OpRunStatus::Get().RequireGrad();
+    const Tensors results = run(call_->gradient(needs), tensors_of(given), is_recorded);
     std::vector<TensorPtr> gradients;
     for (int i = 0; i < plan.n_given; ++i) {
       const bool known = plan.outputs[i] >= 0 && (needs >> plan.outputs[i] & 1) != 0;
@@ -248,46 +272,42 @@ Tensors differentiable(const std::shared_ptr<CallData>& call, const Tensors& inp
   }
   std::vector<TensorPtr> whole;  // outputs of integers have no gradients
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!call->request->op().outputs[i].is_differentiable) whole.push_back(outputs[i]);
+    if (!call->is_differentiable[i]) whole.push_back(outputs[i]);
   }
   if (!whole.empty()) node->context_.MarkNonDifferentiable(whole);
   CppFunctionDoGrad(&node->context_, arguments, &outputs);
   return tensors_of(outputs);
 }
 
-// The object that Python holds and calls.
+Tensors run(const std::shared_ptr<CallData>& call, const Tensors& inputs, bool requires_grad) {
+  return requires_grad ? differentiable(call, inputs) : forward(call->request, inputs);
+}
+
+// The object that Python holds and calls; its results are no lists.
 class EagerCall {
  public:
   EagerCall(const std::string& name, const std::string& text, bool many)
-      : data_(std::make_shared<CallData>()) {
-    data_->request = std::make_shared<Request>(name, text);
-    data_->many = many;
-    const pto_operator& op = data_->request->op();
-    data_->n_outputs = static_cast<size_t>(op.n_outputs);
-    const int32_t* counts = data_->request->call(nullptr).counts;
-    data_->plan = pto_operator_gradient_plan(&op, counts, nullptr);  // without lists of results
-  }
+      : data_(std::make_shared<CallData>(name, text)), many_(many) {}
 
   py::object operator()(const py::args& args) const {
     Tensors inputs;
     for (const py::handle& argument : args) inputs.push_back(argument.cast<ms::Tensor>());
-    auto results = mindspore::tensor::MakeVector<false>(data_->n_outputs);
+    auto results = mindspore::tensor::MakeVector<false>(data_->is_differentiable.size());
     const auto promises = mindspore::tensor::TransformVectorPromise(results);
     const bool requires_grad = mindspore::pynative::GradState::Get().RequiresGrad();
     mindspore::pynative::DispatchOp(std::make_shared<mindspore::pynative::PassthroughFrontendTask>(
         [call = data_, inputs, promises, requires_grad] {
           for (const ms::Tensor& input : inputs) input.ConvertStubNodeToTensor();
-          const Tensors outputs =
-              requires_grad ? differentiable(call, inputs) : forward(call->request, inputs);
-          mindspore::tensor::SetPromise(promises, pointers(outputs));
+          mindspore::tensor::SetPromise(promises, pointers(run(call, inputs, requires_grad)));
         },
         [promises] { mindspore::tensor::SetException(promises); }));
-    if (!data_->many) return py::reinterpret_steal<py::object>(results[0].value());
+    if (!many_) return py::reinterpret_steal<py::object>(results[0].value());
     return py::reinterpret_steal<py::object>(mindspore::tensor::TransformVectorOutput(results));
   }
 
  private:
   std::shared_ptr<CallData> data_;
+  bool many_;
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ from pto.adapters.mindspore.primitive import (
     record,
     refuse_bounded,
     refuse_gradient,
+    refuse_type,
     require_tensors,
     returns_many,
 )
@@ -93,7 +94,8 @@ class Eager:
         """Returns the target for calls with these counts and attributes."""
         find = self.primitive if jit_context() else self._target
         for value in attributes:
-            if isinstance(value, Tensor | list):  # its hash is not that of its value
+            # Its hash is not that of its value.
+            if isinstance(value, Tensor) or type(value).__hash__ is None:
                 return self.target(counts, bound_attributes(self.index, counts, attributes))
         if (
             self._has_floats and 0.0 in attributes
@@ -111,7 +113,9 @@ class Eager:
         counts: list[int] = []
         flat: list[Any] = []
         for a, entry in zip(self.record.tensors, entries, strict=True):
-            is_list = a.kind == "Tensor[]" and isinstance(entry, list | tuple)
+            is_list = a.kind == "Tensor[]"
+            if is_list and not isinstance(entry, list | tuple):
+                refuse_type(self.index, type(entry).__name__, is_list)
             members = list(entry) if is_list else [] if entry is None and a.optional else [entry]
             counts.append(len(members))
             flat += members

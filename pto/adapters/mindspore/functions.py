@@ -41,10 +41,10 @@ def function(index: int) -> Callable:
     members = []
     for a in of.tensors:
         one = f"given({a.name})" if a.optional else f"({a.name},)"
-        members.append(f"tuple({a.name})" if a.kind == "Tensor[]" else one)
+        members.append(f"listed({index}, {a.name})" if a.kind == "Tensor[]" else one)
     counts = _tuple([f"len({text})" for text in members])
     text = (
-        "def make(in_graph, call, given, eager):\n"
+        "def make(in_graph, call, given, listed, eager):\n"
         f"    def {of.name}({', '.join(parameters)}):\n"
         "        if in_graph():\n"
         f"            flat = {' + '.join(members)}\n"
@@ -53,7 +53,7 @@ def function(index: int) -> Callable:
         f"    return {of.name}\n"
     )
     make = function_from(text, "make")
-    made = make(graph.in_graph, graph.call, graph.given, eager(index))
-    made.__qualname__ = of.name
+    made = make(graph.in_graph, graph.call, graph.given, graph.listed, eager(index))
+    made.__module__, made.__qualname__ = "pto.mindspore", of.name
     made.__doc__ = f"{of.schema}\n\n{of.document}"
     return made

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mindspore import ops
+from mindspore._c_expression.typing import TensorType
 from pto.adapters.gradient import gradient_plan
 from pto.adapters.mindspore import gradient
 from pto.adapters.mindspore.primitive import (
@@ -22,6 +23,7 @@ from pto.adapters.mindspore.primitive import (
     record,
     refuse_bounded,
     refuse_gradient,
+    refuse_type,
     returns_many,
 )
 from pto.errors import InvalidType
@@ -54,11 +56,27 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
+def _is_known(dtype: Any, value: Any) -> bool:
+    """Says whether a value is a constant of the graph; the value of a tensor has no data here."""
+    if isinstance(dtype, list | tuple) and isinstance(value, list | tuple):
+        return all(map(_is_known, dtype, value))
+    return dtype is None or (value is not None and not isinstance(dtype, TensorType))
+
+
+def _require_tensors(index: int, tensors: dict) -> None:
+    """Raises InvalidType for what is no tensor: MindSpore itself would read it as one."""
+    for dtype, value in zip(tensors["dtype"], tensors["value"], strict=True):
+        if not isinstance(dtype, TensorType):
+            refuse_type(index, type(value).__name__ if _is_known(dtype, value) else dtype)
+
+
 def _primitive_of(*arguments: dict) -> OperatorPrimitive:
-    index, counts, attributes = map(_hashable, _values(arguments))
+    index, counts, attributes = map(_hashable, _values(arguments[:3]))
     refuse_bounded(index)
-    for a, value in zip(record(index).attributes, attributes, strict=True):
-        if value is None and not a.optional:
+    _require_tensors(index, arguments[3])
+    dtypes = arguments[2]["dtype"]
+    for a, dtype, value in zip(record(index).attributes, dtypes, attributes, strict=True):
+        if not _is_known(dtype, value):
             raise InvalidType(
                 f"{record(index).name}: {a.name} is not known while the graph is compiled",
                 "attributes of an operator are constants of a graph",
@@ -102,6 +120,14 @@ def given(value):
     return () if value is None else (value,)
 
 
+no_list = _Constant("pto_no_list", lambda i, x: refuse_type(i["value"], x["dtype"], True))
+
+
+def listed(index, value):
+    """The members of a list of tensors."""
+    return tuple(value) if isinstance(value, (list, tuple)) else no_list(index, value)
+
+
 def _flat(results, is_tuple):
     return tuple(results) if is_tuple else (results,)
 
@@ -135,7 +161,7 @@ def _structured(flat, layout):
 
 def call(index, counts, attributes, tensors, is_tuple):
     """The results of an operator in a graph."""
-    flat = _flat(primitive_of(index, counts, attributes)(*tensors), is_tuple)
+    flat = _flat(primitive_of(index, counts, attributes, tensors)(*tensors), is_tuple)
     layout = layout_of(index, counts, attributes, tensors)
     return _structured(_restored(flat, layout), layout)
 
@@ -178,7 +204,7 @@ def _backward(index: int, counts: tuple, attributes: tuple) -> Callable:
             given = given + (pool[place],)
         chosen = plan_counts(index, counts, layout)
         values = attributes + (plan_needs(index, counts, layout),)
-        raw = _flat(primitive_of(derivative, chosen, values)(*given), many)
+        raw = _flat(primitive_of(derivative, chosen, values, given)(*given), many)
         results = _restored(raw, layout_of(derivative, chosen, values, given))
         gradients = ()
         for place in plan_places(index, counts, layout):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Primitives of MindSpore for our operators: ops.Custom over libpto_mindspore.so.
 
-The operator's name, the given tensors and the attributes are texts in the primitive, which the
-library reads (request.hpp has the grammar). An exported graph keeps them.
+The operator's name and schema, the given tensors and the attributes are texts in the primitive,
+which the library reads (request.hpp has the grammar). An exported graph keeps them.
 """
 
 import ctypes
@@ -142,6 +142,7 @@ class OperatorPrimitive(ops.Custom):
         name = record(index).name
         for key, value in (("pto_operator", name), ("pto_call", text), ("reg_op_name", name)):
             self.add_prim_attr(key, value)
+        self.add_prim_attr("pto_schema", record(index).schema)
         if many:
             self.add_prim_attr("multi_output", True)
         if lifts_scalars:
@@ -152,11 +153,17 @@ def require_tensors(index: int, tensors: Iterable[Any]) -> None:
     """Raises InvalidType for what is no tensor of MindSpore."""
     for value in tensors:
         if not isinstance(value, mindspore.Tensor):
-            raise InvalidType(
-                f"{record(index).name}: a tensor argument is of type {type(value).__name__}",
-                f"the signature is {record(index).schema}",
-                "pass a mindspore.Tensor: mindspore.Tensor(value)",
-            )
+            refuse_type(index, type(value).__name__)
+
+
+def refuse_type(index: int, kind: Any, is_list: bool = False) -> NoReturn:
+    """Raises InvalidType for an argument of this type in the place of a tensor, or of a list."""
+    raise InvalidType(
+        f"{record(index).name}: a {'list of tensors' if is_list else 'tensor argument'} is of type"
+        f" {kind}",
+        f"the signature is {record(index).schema}",
+        f"pass {'a list, [x] for one' if is_list else 'a tensor: mindspore.Tensor(value)'}",
+    )
 
 
 def refuse_bounded(index: int) -> None:

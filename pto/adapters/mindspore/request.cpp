@@ -31,12 +31,17 @@ void fail(const std::string& what, const std::string& why, const std::string& fi
   throw std::runtime_error(error_message(what, why, fix));
 }
 
-Request::Request(const std::string& name, std::string text)
+Request::Request(const std::string& name, std::string text, const std::string& schema)
     : op_(pto_operator_find(name.c_str())), text_(std::move(text)) {
   if (!op_) {
     fail("the graph calls the operator " + name + ", which this process does not know",
          "a graph names operators; they are defined by the code that made the graph",
          "import pto.mindspore and what defines " + name + " first");
+  }
+  if (!schema.empty() && schema != op_->schema) {
+    fail(name + ": the graph calls " + schema + ", but the operator is " + op_->schema,
+         "a graph keeps the arguments of one signature, which mean something else in another",
+         "export the graph again with this version of the operator");
   }
   const char* at = text_.c_str();
   read_counts(at);

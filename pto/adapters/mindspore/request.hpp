@@ -25,8 +25,9 @@ namespace pto::mindspore_adapter {
 
 class Request {
  public:
-  // Throws std::runtime_error for an unknown operator, and for a text that is no call.
-  Request(const std::string& name, std::string text);
+  // Throws std::runtime_error for an unknown operator, for a text that is no call, and where the
+  // operator has another schema than the one that the call was written for, if that is known.
+  Request(const std::string& name, std::string text, const std::string& schema = {});
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 

@@ -14,7 +14,7 @@ from functools import partial
 from pto.adapters.onnxruntime import costs, library
 from pto.adapters.onnxruntime import group as groups
 from pto.adapters.onnxruntime.graph import OnnxGraph, OnnxNode, OnnxValue, parse
-from pto.adapters.onnxruntime.rows import DOMAIN, row_of
+from pto.adapters.onnxruntime.rows import DOMAIN, lacking, row_of
 from pto.adapters.onnxruntime.stock import Stock
 from pto.adapters.onnxruntime.table import CONTROL_FLOW
 from pto.config import config
@@ -96,6 +96,9 @@ def refused(group: groups.Group, stock: Stock | None) -> str:
 def plan(text: str, answer: int) -> None:
     """Tells ONNX Runtime which groups of a graph we take, and compiles their kernels."""
     graph = parse(text)
+    for node in graph.nodes:
+        if lacking(node) is not None:  # build() raises it: an error of this function is only logged
+            library.take(answer, [node.place])
     if graph.parent and graph.parent not in CONTROL_FLOW:
         return
     stock = None
@@ -146,6 +149,8 @@ def compile_ahead(taken: Sequence[groups.Group]) -> None:
 def build(text: str, answer: int) -> None:
     """Makes the kernel of a group that ONNX Runtime has fused."""
     graph = parse(text)
+    if (error := lacking(graph.nodes[0])) is not None:
+        raise error
     if not groups.fuses(graph.nodes[0]):
         build_call(graph, answer)
         return

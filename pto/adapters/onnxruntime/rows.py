@@ -11,6 +11,7 @@ from pto.adapters.onnxruntime.calls import LibraryOperator
 from pto.adapters.onnxruntime.graph import OnnxNode
 from pto.adapters.onnxruntime.table import TABLE, Row
 from pto.adapters.record import Record
+from pto.errors import InvalidType, nearest
 from pto.language.dtypes import dtype
 from pto.language.op import Operator
 from pto.language.redefinition import newest, times_replaced
@@ -31,6 +32,18 @@ def row_of(node: OnnxNode) -> Row | None:
 def operator(name: str) -> Operator | None:
     """The operator of this name that Python defined last, or None."""
     return newest.get(name)
+
+
+def lacking(node: OnnxNode) -> InvalidType | None:
+    """The error for a node of our domain with an attribute that its operator lacks; else None."""
+    found = operator(node.type) if node.domain == DOMAIN else None
+    known = [a.name for a in Record(found.index).attributes] if found else node.attributes
+    name = next((name for name in node.attributes if name not in known), None)
+    return name and InvalidType(
+        f"{node.type}: the node {node.name!r} has the attribute {name}, which the operator lacks",
+        nearest(name, known),
+        f"write the attributes of {found.schema} into the model",
+    )
 
 
 def version_of(node: OnnxNode) -> tuple[int, int] | None:

@@ -30,8 +30,7 @@ class Attributes {
   // `find` looks an attribute up; one that the node leaves out has the definition's default.
   template <class Find>
   absl::Status read(const pto_operator& op, const tensorflow::OpDef& definition, Find find) {
-    const auto value_of = [&](const std::string& name) -> const tensorflow::AttrValue* {
-      if (const tensorflow::AttrValue* found = find(name)) return found;
+    const auto default_of = [&](const std::string& name) -> const tensorflow::AttrValue* {
       for (const auto& attribute : definition.attr()) {
         if (attribute.name() == name && attribute.has_default_value()) {
           return &attribute.default_value();
@@ -39,6 +38,12 @@ class Attributes {
       }
       return nullptr;
     };
+    const auto value_of = [&](const std::string& name) {
+      const tensorflow::AttrValue* found = find(name);
+      return found ? found : default_of(name);
+    };
+    const std::string &given = value_of(kTensorsName)->s(), &own = default_of(kTensorsName)->s();
+    if (given != own) return refuse_node(op, "the node has the tensors " + given + ", not " + own);
     for (int i = 0; i < op.n_arguments; ++i) {
       const pto_operator_argument& argument = op.arguments[i];
       if (is_tensor(argument)) {

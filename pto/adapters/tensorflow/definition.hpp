@@ -5,7 +5,7 @@
 //
 // A real attribute is text ("1e-05"): TensorFlow's own float attributes have 32 bits, and an f64
 // kernel needs 64. An optional attribute has a companion that says whether it is given.
-// Invariant: attributes stand in this order: types, counts, then those of the schema.
+// Invariant: attributes stand in this order: types, counts, those of the schema, tensors.
 // Thread safety: pure functions.
 #pragma once
 
@@ -41,6 +41,13 @@ class Definition {
       }
     }
     for (int i = 0; i < op.n_outputs; ++i) add_output(i);
+    std::string tensors;  // "x y[] -> result0"
+    const auto add = [&](const auto& args) {
+      for (const auto& arg : args)
+        tensors += arg.name() + (arg.number_attr().empty() ? " " : "[] ");
+    };
+    add(definition_.input_arg()), tensors += "-> ", add(definition_.output_arg());
+    attribute(kTensorsName, "string").mutable_default_value()->set_s(tensors);
   }
 
   const tensorflow::OpDef& get() const { return definition_; }

@@ -5,7 +5,7 @@
 //
 // TensorFlow wants names that begin with a lower-case letter; another one becomes argument_3.
 // Invariant: Python reads the names of inputs and attributes from the definition; node.py knows
-// only the prefix Pto_ and the letters T, M and N of the attributes for types and counts.
+// only the prefix Pto_, the letters T, M and N of the attributes for types and counts, and S.
 // Thread safety: pure functions.
 #pragma once
 
@@ -35,6 +35,10 @@ inline std::string count_name(int argument) { return "N" + std::to_string(argume
 
 // Returns the name of the attribute that counts the tensors of an output list.
 inline std::string output_count_name(int output) { return "M" + std::to_string(output); }
+
+// The attribute with the tensors that a node takes and gives, which it holds by their places: a
+// saved graph may meet another version of the operator.
+inline constexpr const char* kTensorsName = "S";
 
 // Returns the name of the attribute that says whether an optional attribute has a value.
 inline std::string given_name(int argument) { return "given_" + std::to_string(argument); }

@@ -40,7 +40,7 @@ class TensorFlowNode:
         arguments = self.record.arguments
         self.tensors = tuple(a for a in arguments if a.is_tensor)
         self.attributes = tuple(a for a in arguments if not a.is_tensor)
-        names = [n for n in self.kinds if n[0] not in "TMN"]  # after the types and counts
+        names = [n for n in self.kinds if n[0] not in "TMNS"]  # those of the schema
         self.given_names: dict[str, str] = {}
         self.names: dict[str, str] = {}  # of an attribute by that of the argument
         for argument in self.attributes:
