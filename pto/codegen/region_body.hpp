@@ -84,6 +84,7 @@ class RegionBody {
   void define_chosen();
   std::string place_of(int i, const char* function);
   void ask_ahead(int i);
+  bool is_placed_inside(const Instance& load) const;
   void define_places();
   void define_place_of_step(int i);
   void check_chosen();

@@ -40,17 +40,20 @@ std::string RegionBody::place_of(int i, const char* function) {
          stride(tensor, *plan_.at(i).chosen_dim);
 }
 
+// Says whether the places of a load differ within an item.
+bool RegionBody::is_placed_inside(const Instance& load) const {
+  bool is_inside = false;
+  for (size_t axis = 0; axis < load.accesses.size(); ++axis)
+    is_inside |= plan_.axes[axis].inner && load.accesses[axis].step == AxisStep::Chosen;
+  return is_inside;
+}
+
 // Defines the places that are the same all along an item.
 void RegionBody::define_places() {
   width_ = "Row{}";
   placed_.clear();
   for (int i = 0; i < static_cast<int>(plan_.instances.size()); ++i) {
-    if (!plan_.at(i).chosen_dim) continue;
-    const auto& accesses = plan_.at(i).accesses;
-    bool is_inner = false;
-    for (size_t axis = 0; axis < accesses.size(); ++axis)
-      is_inner |= plan_.axes[axis].inner && accesses[axis].step == AxisStep::Chosen;
-    if (is_inner) continue;
+    if (!plan_.at(i).chosen_dim || is_placed_inside(plan_.at(i))) continue;
     w_.line("const int64_t " + numbered("g", i) + " = " + place_of(i, "at") + ";");
     placed_.insert(i);
     ask_ahead(i);

@@ -7,13 +7,13 @@ namespace pto {
 
 // Says whether each sweep is a function: in long chains. A chain with erf keeps its tables, twelve
 // vectors, in registers from sweep to sweep; functions would load them for each row, in 11 % of the
-// time of 24 sweeps over rows of 1024 elements.
+// time of 24 sweeps over rows of 1024 elements. A place within loops may hide a value of the row.
 bool RegionBody::has_sweep_functions() const {
   constexpr int kManySweeps = 6;
-  bool has_tables = false;
+  bool is_bound = false;
   for (const Instance& i : plan_.instances)
-    has_tables = has_tables || body_[i.value].op == Opcode::erf;
-  return plan_.sweeps >= kManySweeps && !has_tables;
+    is_bound = is_bound || body_[i.value].op == Opcode::erf || is_placed_inside(i);
+  return plan_.sweeps >= kManySweeps && !is_bound;
 }
 
 // Prints a sweep as a function that earlier sweeps may have, and its call. The compiler's time
@@ -63,6 +63,7 @@ std::string RegionBody::type_around(const std::string& name) const {
   const bool is_pair = name.find('_') != name.npos;
   const auto number = static_cast<size_t>(std::stoul(name.substr(1)));
   switch (name[0]) {
+    case 'g':
     case 'i':
     case 's':
       return "const int64_t";
