@@ -161,7 +161,7 @@ class GraphPrinter {
   const MemRef& place(Value v);
   MemRef whole_of(int buffer, const Type& type);
   std::string where(const Node& node) const;  // the user's line, as a C++ string
-  void must(const std::string& call);  // prints a call whose code ends the function
+  void must(const std::string& call);         // prints a call whose code ends the function
 
   ProgramText& text_;
   CodeWriter& w_;
