@@ -143,7 +143,7 @@ def checked(name: str, schema: str, a: Argument, value: Any) -> Any:
             )
     if a.kind == "int[]" and a.list_size and isinstance(value, int):
         return [value] * a.list_size
-    is_array = type(value).__module__ == "numpy" and value.size != 1  # of one: as for float()
+    is_array = type(value).__module__ == "numpy" and getattr(value, "size", 1) != 1
     is_one = not isinstance(value, type) and not is_array
     is_whole = is_one and hasattr(value, "__index__")
     is_size = is_whole or (hasattr(value, "__floordiv__") and not hasattr(value, "__float__"))

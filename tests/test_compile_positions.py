@@ -53,6 +53,8 @@ CASES = {
                       arange(24).view(4, 6), AT),
     "scattered": (lambda x, i, y: (x.scatter(1, i, y * 2) + 1, x.scatter(1, i, 3.0) + 1),
                   randn(4, 6), tensor([[3, 0], [1, 2], [5, 4]]), randn(3, 2)),
+    "sizes in places of a mask": (lambda x: (x + 1).masked_fill(x > 9, x.shape[0]) * 2,
+                                  arange(24).view(4, 6)),
     "bfloat16": (lambda x, i: (x[i] * 2, x[:, ::2] * 2, x.flip(0) * 2), THREE.bfloat16(), AT),
 }  # fmt: skip
 

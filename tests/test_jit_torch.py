@@ -183,8 +183,11 @@ def test_derivatives_in_forward_mode_are_refused_not_lost():
     for function in (scaled, lambda x: torch.ops.pto.gelu(x)):
         with pytest.raises(RuntimeError, match=r"forward-mode derivative.*\n  why: .*\n  fix: "):
             torch.func.jvp(function, (x,), (torch.ones(2),))
-    if not has_cpp_gradients():
-        pytest.skip("PyTorch takes no gradients in Python here")
+
+
+@pytest.mark.skipif(not has_cpp_gradients(), reason="PyTorch takes no gradients in Python here")
+def test_gradients_of_gradients_go_backward_twice():
+    x = torch.zeros(2)
     twice = torch.func.jacrev(torch.func.jacrev(lambda x: (scaled(x) ** 2).sum()))
     close(twice(x), 8 * torch.eye(2))
 

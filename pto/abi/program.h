@@ -46,6 +46,9 @@ int32_t pto_multiply(pto_services* services, const char* where, const pto_tensor
                      const pto_packed_right* packed, pto_pages* pages, const pto_runs* soon,
                      int32_t threads);
 
+// Bytes of the largest cache of most CPUs: rows of what is larger are asked for ahead.
+enum { PTO_LARGEST_CACHE = 32 << 20 };
+
 // pto_gather writes into out the elements of x at the positions along the axis. pto_scatter writes
 // the part at these positions of out, or adds it there. The index has as many axes as the tensor
 // that it points into; where it has the size 1, other than along the axis, one position serves all

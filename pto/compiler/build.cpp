@@ -187,12 +187,13 @@ std::string Build::compile_with_header(const std::string& work, const Cache& cac
     }
   }
   std::jthread making;
-  if (header.pays()) try {
-      making = std::jthread([&header](const std::stop_token& stop) {
-        header.make([&stop] { return stop.stop_requested(); });
-      });
-    } catch (const std::system_error&) {  // no thread is to be had: a later compilation makes it
-    }
+  const auto make_header = [&header](const std::stop_token& stop) {
+    header.make([&stop] { return stop.stop_requested(); });
+  };
+  try {
+    if (header.pays()) making = std::jthread(make_header);
+  } catch (const std::system_error&) {  // no thread is to be had: a later compilation makes it
+  }
   std::string object = compile(work, folder_, interrupted);  // where it throws, making stops
   if (making.joinable()) making.join();
   return object;

@@ -32,6 +32,12 @@ std::string text(const Location& location) {
   return location.file.empty() ? "" : location.file + ":" + std::to_string(location.line);
 }
 
+Hints with_hint(const Hints& hints, Hint hint) {
+  std::vector<Hint> all = hints ? *hints : std::vector<Hint>{};
+  all.push_back(std::move(hint));
+  return std::make_shared<const std::vector<Hint>>(std::move(all));
+}
+
 const Hint* find_hint(const Node& node, std::string_view name) {
   if (node.hints == nullptr) return nullptr;
   const auto found = std::find_if(node.hints->begin(), node.hints->end(),

@@ -106,6 +106,9 @@ struct Node {
   const Graph& body(size_t i = 0) const { return *attributes.bodies[i]; }
 };
 
+// Returns hints with one more behind them.
+Hints with_hint(const Hints& hints, Hint hint);
+
 // Returns the hint of this name that a node carries, or null.
 const Hint* find_hint(const Node& node, std::string_view name);
 

@@ -23,7 +23,6 @@ namespace region {
 // A region with at least this many bytes of traffic prefetches, since its data exceed the first
 // cache.
 constexpr int64_t kFarBytes = 32 << 10;
-constexpr int64_t kLargestCache = 32 << 20;  // of most CPUs
 
 // Arithmetic on sizes. Division floors; x / 0 is 0, and calls and programs refuse it before they
 // use it. It is out of line and const, so that a compiler computes equal quotients once: a program
@@ -235,7 +234,8 @@ struct Chosen {
   // Asks ahead in tensors that no cache holds.
   PTO_INLINE Chosen(int64_t size_, int64_t stride_bytes, int64_t row_bytes)
       : size(size_),
-        ahead(multiply_sizes(size, stride_bytes) > kLargestCache ? 2 * rows_ahead(row_bytes) : 0) {}
+        ahead(multiply_sizes(size, stride_bytes) > PTO_LARGEST_CACHE ? 2 * rows_ahead(row_bytes)
+                                                                     : 0) {}
   PTO_INLINE bool has(int64_t place) const { return uint64_t(place) < uint64_t(size); }
   // Return the place, or the first one where there is none.
   PTO_INLINE int64_t near(int64_t place) const { return has(place) ? place : 0; }

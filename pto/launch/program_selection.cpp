@@ -52,8 +52,6 @@ struct Loop {
   }
 };
 
-constexpr int64_t kLargestCache = 32 << 20;
-
 struct Walk {
   std::vector<Loop> loops;  // sizes of 1 are left out
   const int64_t* positions;
@@ -68,7 +66,7 @@ struct Walk {
         far_step(far.strides[axis]),
         items(elements_of(near)),
         item_bytes(near.type_bits / 8),
-        is_far(far.sizes[axis] * std::abs(far_step) * item_bytes > kLargestCache) {
+        is_far(far.sizes[axis] * std::abs(far_step) * item_bytes > PTO_LARGEST_CACHE) {
     Sizes dense{};
     dense_strides(index.rank, index.sizes, dense.data());
     for (int d = 0; d < near.rank; ++d) {

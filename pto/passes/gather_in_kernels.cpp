@@ -96,9 +96,7 @@ class Gathers {
   }
 
   static Value in_kernel(GraphBuilder& b, Node node, const std::vector<Value>& operands) {
-    std::vector<Hint> hints = node.hints ? *node.hints : std::vector<Hint>{};
-    hints.push_back({"in_kernel", {}, "rows are read where they lie"});
-    node.hints = std::make_shared<const std::vector<Hint>>(std::move(hints));
+    node.hints = with_hint(node.hints, {"in_kernel", {}, "rows are read where they lie"});
     return b.copy(node, operands);
   }
 

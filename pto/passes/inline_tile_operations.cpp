@@ -7,15 +7,9 @@
 namespace pto {
 namespace {
 
-Hints named(const Node& node) {
-  std::vector<Hint> hints = node.hints ? *node.hints : std::vector<Hint>{};
-  hints.push_back({"tile_op", {}, node.attributes.name});
-  return std::make_shared<const std::vector<Hint>>(std::move(hints));
-}
-
 std::optional<Value> inline_node(GraphBuilder& b, const Node& node) {
   if (node.op != Opcode::tile || !node.has_body()) return std::nullopt;
-  b.set_hints(named(node));
+  b.set_hints(with_hint(node.hints, {"tile_op", {}, node.attributes.name}));
   return inline_tile(b, node.body(), node.operands);
 }
 

@@ -26,9 +26,7 @@ class Groups {
     Node made = loop_;
     made.operands = operands;
     made.attributes.bodies = {std::make_shared<const Graph>(group())};
-    std::vector<Hint> hints = loop_.hints ? *loop_.hints : std::vector<Hint>{};
-    hints.push_back({"any_step", {}, "loops changed places"});
-    b.set_hints(std::make_shared<const std::vector<Hint>>(std::move(hints)));
+    b.set_hints(with_hint(loop_.hints, {"any_step", {}, "loops changed places"}));
     return b.copy(made, operands);
   }
 
@@ -257,9 +255,7 @@ Graph interchange(const Graph& graph, int* free_symbol) {
     const LoopNest nest(graph, v, node);
     if (!nest.pays()) return b.copy(node, node.operands);
     if (nest.obstacle().empty()) return Groups(nest, node, free_symbol).build(b);
-    std::vector<Hint> hints = node.hints ? *node.hints : std::vector<Hint>{};
-    hints.push_back({"keeps_order", {}, nest.obstacle()});
-    b.set_hints(std::make_shared<const std::vector<Hint>>(std::move(hints)));
+    b.set_hints(with_hint(node.hints, {"keeps_order", {}, nest.obstacle()}));
     return b.copy(node, node.operands);
   });
 }

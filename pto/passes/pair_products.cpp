@@ -69,11 +69,8 @@ Graph pair_products(const Graph& graph) {
   const Pairs pairs(graph);
   return rebuild(graph, graph.outputs(), [&](GraphBuilder& b, const Node& old, Value v) {
     Node node = with_bodies(old, pair_products);
-    if (pairs.taken(v) >= 0) {
-      std::vector<Hint> hints = node.hints ? *node.hints : std::vector<Hint>{};
-      hints.push_back({"takes_product", {pairs.taken(v)}, ""});
-      node.hints = std::make_shared<const std::vector<Hint>>(std::move(hints));
-    }
+    if (pairs.taken(v) >= 0)
+      node.hints = with_hint(node.hints, {"takes_product", {pairs.taken(v)}, ""});
     return b.copy(node, node.operands);
   });
 }

@@ -232,6 +232,6 @@ def multiply_add(out: Out, a: Tensor, b: Any, c: Tensor) -> Tensor:
 def masked_fill(out: Out, x: Tensor, mask: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         value = cast(value, out.dtype)
-    elif out.dtype.is_integer:  # which a float beside it would make floats
+    elif out.dtype.is_integer and isinstance(value, float):  # which would make floats of them
         value = int(value)
     return tile.where(mask, value, x)
