@@ -42,20 +42,20 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 900,
-    "adapters": 19165,
+    "adapters": 19205,
     "aten": 3610,
     "base": 1665,
     "bench": 1224,
     "bindings": 5755,
     "cmake": 90,
-    "codegen": 3950,  # loads at places of an index took 145
+    "codegen": 4125,  # loads at places of an index took 145, short last axes 175
     "compat": 3955,
     "compiler": 2260,
     "device": 465,
     "formulas": 600,
     "graphs": 190,
     "ir": 5590,
-    "isa": 22735,  # functions of doubles on vectors took 300; elements some steps apart 100
+    "isa": 22815,  # functions of doubles on vectors took 300; elements some steps apart 180
     "language": 13340,
     "launch": 7205,
     "models": 2500,

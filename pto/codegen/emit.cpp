@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pto/codegen/code_writer.hpp"
+#include "pto/codegen/memref.hpp"
 #include "pto/codegen/print_program.hpp"
 #include "pto/codegen/print_region.hpp"
 #include "pto/codegen/region_plan.hpp"
@@ -201,8 +202,12 @@ class Emitter {
       const int tensor = tensor_.at(operand);
       launch.tensors.push_back(tensor);
       const bool given = tensor < static_cast<int>(spec_.inputs.size());
-      request.layouts.push_back(given ? spec_.inputs[static_cast<size_t>(tensor)].strides
-                                      : StrideClass::Contiguous);
+      const StrideClass layout =
+          given ? spec_.inputs[static_cast<size_t>(tensor)].strides : StrideClass::Contiguous;
+      MemRef place = dense_memref("", graph_[operand].type);
+      if (layout != StrideClass::Contiguous) place.strides.assign(place.strides.size(), "read");
+      request.strides.push_back(known_strides(place));
+      request.layouts.push_back(layout);
     }
     std::vector<Value> stored;
     const std::vector<Value> results = results_of(fused);

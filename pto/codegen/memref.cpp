@@ -78,35 +78,76 @@ std::vector<int> axes_of_shape(const MemRef& from, const Dims& shape) {
   return axes;
 }
 
+// Axes [first, last) of one shape, without those of size 1.
+struct Axes {
+  std::vector<size_t> places;  // in the shape
+  const Dims& shape;
+
+  explicit Axes(const Dims& shape_) : shape(shape_) {
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (!is_one(shape[i])) places.push_back(i);
+  }
+  size_t count() const { return places.size(); }
+  const Dim& size(size_t i) const { return shape[places[i]]; }
+  Dim elements(size_t first, size_t last) const {
+    Dim all = 1;
+    for (size_t i = first; i < last; ++i) all = all * size(i);
+    return all;
+  }
+};
+
+// How many axes of two shapes, from these on, have equally many elements: the fewest.
+std::pair<size_t, size_t> equal_axes(const Axes& a, size_t i, const Axes& b, size_t j) {
+  for (size_t both = 2; both <= a.count() - i + b.count() - j; ++both)
+    for (size_t n = 1; n < both; ++n)
+      if (i + n <= a.count() && j + both - n <= b.count() &&
+          a.elements(i, i + n) == b.elements(j, j + both - n))
+        return {n, both - n};
+  return {0, 0};
+}
+
+// The first axis from which on all lie as those of dense memory.
+int dense_from(const Dims& shape, const std::vector<std::string>& strides) {
+  const std::vector<std::string> dense = dense_strides(shape);
+  size_t first = shape.size();
+  while (first > 0 && (is_one(shape[first - 1]) || strides[first - 1] == dense[first - 1])) --first;
+  return static_cast<int>(first);
+}
+
 }  // namespace
 
-MemRef with_shape(const MemRef& from, const Dims& shape) {
-  if (from.layout == StrideClass::Contiguous) {
-    MemRef to = dense_memref(from.data, {from.type.dtype, shape});
-    to.constant = from.constant, to.pages = from.pages;
-    if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
-    return to;
-  }
-  std::vector<std::string> kept;
-  for (size_t i = 0; i < from.strides.size(); ++i)
-    if (!is_one(from.type.shape[i])) kept.push_back(from.strides[i]);
+std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
   MemRef to = from;
   to.type.shape = shape;
+  if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
+  if (from.layout == StrideClass::Contiguous) {
+    to.strides = dense_strides(shape);
+    to.dense_from = 0;
+    return to;
+  }
+  const Axes old(from.type.shape), axes(shape);
   to.strides.assign(shape.size(), "0");
-  auto dense = std::count_if(from.type.shape.begin() + from.dense_from, from.type.shape.end(),
-                             [](const Dim& size) { return !is_one(size); });
-  size_t next = kept.size();
-  to.dense_from = static_cast<int>(shape.size());
-  for (size_t i = shape.size(); i-- > 0;) {
-    if (is_one(shape[i])) continue;
-    to.strides[i] = kept[--next];
-    if (dense-- > 0) to.dense_from = static_cast<int>(i);
+  for (size_t i = 0, j = 0; i < old.count() || j < axes.count();) {
+    const auto [joined, cut] = equal_axes(old, i, axes, j);
+    if (joined == 0) return std::nullopt;
+    std::string step = from.strides[old.places[i + joined - 1]];
+    for (size_t k = i + joined; --k > i;)
+      if (from.strides[old.places[k - 1]] !=
+          times(cpp_size(old.size(k)), from.strides[old.places[k]]))
+        return std::nullopt;
+    for (size_t k = j + cut; k-- > j;) {
+      to.strides[axes.places[k]] = step;
+      step = times(cpp_size(axes.size(k)), step);
+    }
+    i += joined, j += cut;
   }
   if (!shape.empty() && is_one(shape.back())) to.strides.back() = "1";
   to.layout = layout_of(to);
-  if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
+  to.dense_from = dense_from(shape, to.strides);
   return to;
 }
+
+MemRef with_shape(const MemRef& from, const Dims& shape) { return *reshaped(from, shape); }
 
 MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes) {
   MemRef to = from;
@@ -134,6 +175,13 @@ MemRef broadcast_to(const MemRef& from, const Dims& shape) {
   }
   if (repeats) to.layout = layout_of(to), to.dense_from = static_cast<int>(shape.size());
   return to;
+}
+
+std::vector<std::string> known_strides(const MemRef& tensor) {
+  std::vector<std::string> known = tensor.strides;
+  for (std::string& stride : known)
+    if (stride.find_first_not_of("0123456789 *") != std::string::npos) stride.clear();
+  return known;
 }
 
 std::string element_count(const Dims& shape) { return cpp_checked_size(product(shape)); }

@@ -8,6 +8,7 @@
 // Thread safety: plain values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,18 @@ MemRef dense_memref(const std::string& data, const Type& type);
 // Returns where the elements of a part lie; `offsets` and `sizes` have one entry an axis.
 MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes);
 
-// Return the same elements in another shape: with axes of size 1 put in or taken out, or in any
-// shape where the place is dense; with axes in another order; with axes repeated.
+// Returns the same elements in another shape, which cuts axes, or joins those that lie as one; null
+// where only a copy has that shape.
+std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape);
+
+// Return the same elements in another shape that `reshaped` reaches; with axes in another order;
+// with axes repeated.
 MemRef with_shape(const MemRef& from, const Dims& shape);
 MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes);
 MemRef broadcast_to(const MemRef& from, const Dims& shape);
+
+// Returns the strides that are numbers, each as an expression; "" for others.
+std::vector<std::string> known_strides(const MemRef& tensor);
 
 // Spells a number of elements as an expression that does not wrap.
 std::string element_count(const Dims& shape);

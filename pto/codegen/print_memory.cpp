@@ -106,18 +106,20 @@ void GraphPrinter::print_move(Value v) {
   const Node& node = graph_[v];
   if (node.op != Opcode::view) {
     const MemRef from = place(node.operands[0]);
-    const bool regroups = node.op == Opcode::reshape && from.layout != StrideClass::Contiguous &&
-                          iteration_space(from.type.shape) != iteration_space(node.type.shape);
-    if (regroups) {
+    std::optional<MemRef> moved;
+    if (node.op == Opcode::reshape)
+      moved = reshaped(from, node.type.shape);
+    else if (node.op == Opcode::transpose)
+      moved = transposed(from, node.attributes.axes);
+    else
+      moved = broadcast_to(from, node.type.shape);
+    if (!moved) {
       const MemRef dense = fresh(from.type);
       copy(dense, from);
       places_[v] = with_shape(dense, node.type.shape);
-    } else {
-      places_[v] = node.op == Opcode::reshape     ? with_shape(from, node.type.shape)
-                   : node.op == Opcode::transpose ? transposed(from, node.attributes.axes)
-                                                  : broadcast_to(from, node.type.shape);
+      return;
     }
-    if (regroups) return;
+    places_[v] = *moved;
   }
   MemRef& moved = places_.at(v);
   if (storage_.copied_moves.count(v)) {

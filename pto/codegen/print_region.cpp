@@ -10,7 +10,12 @@ namespace {
 Dim accessed(const RegionPlan& plan, const std::vector<AxisAccess>& accesses, DType dtype) {
   Dim count = pto::bytes(dtype);
   for (size_t a = 0; a < accesses.size(); ++a)
-    if (accesses[a].step != AxisStep::None) count = count * plan.axes[a].size;
+    if (accesses[a].step == AxisStep::Periodic)
+      count = count * plan.period;
+    else if (accesses[a].step == AxisStep::Repeated)
+      count = count * floordiv(plan.axes[a].size, plan.period);
+    else if (accesses[a].step != AxisStep::None)
+      count = count * plan.axes[a].size;
   return count;
 }
 
@@ -81,8 +86,15 @@ class RegionFunction {
     first_output_ = t;
     for (Value v : body_.outputs()) print_pointer(std::string(cpp_name(body_[v].type.dtype)), t++);
     for (const auto& [t_, dim] : loops_.strides())
-      w_.line("[[maybe_unused]] const int64_t " + tensor(t_) + "_" + std::to_string(dim) +
-              " = args->tensors[" + std::to_string(t_) + "].strides[" + std::to_string(dim) + "];");
+      w_.line("[[maybe_unused]] const int64_t " + tensor(t_) + "_" + std::to_string(dim) + " = " +
+              stride(static_cast<size_t>(t_), dim) + ";");
+  }
+
+  std::string stride(size_t t, int dim) const {
+    if (t < request_.strides.size())
+      if (const std::string& known = request_.strides[t][static_cast<size_t>(dim)]; !known.empty())
+        return known;
+    return "args->tensors[" + std::to_string(t) + "].strides[" + std::to_string(dim) + "]";
   }
 
   void print_pointer(const std::string& type, int t) {

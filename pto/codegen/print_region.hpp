@@ -30,10 +30,12 @@ struct RegionText {
 // The function takes the body's tensor inputs in order, then its outputs. `scalars[i]` is the place
 // of the body's i-th scalar input among the program's `program_scalars` scalars; behind them stand
 // items, quantum and the sizes s0, s1 ..., or, for an inner function, which only its program calls,
-// those of RegionText::symbols. `layouts` are those of the inputs, and may go on with the outputs'.
+// those of RegionText::symbols. `layouts` are those of the inputs, and may go on with the outputs';
+// `strides` says which strides of these tensors are numbers that are known; others are "".
 struct RegionRequest {
   std::string function;
   std::vector<RegionLayout> layouts;
+  std::vector<std::vector<std::string>> strides;
   std::vector<int> scalars;
   int program_scalars = 0;
   bool is_inner = false;

@@ -161,6 +161,7 @@ void GraphPrinter::print_fused(Value v) {
     request.layouts[inputs + k] = aside.layout;
     home = aside;
   }
+  for (const MemRef& tensor : tensors) request.strides.push_back(known_strides(tensor));
   const RegionText region = print_region(body, request, &text_.functions);
   w_.open("{");
   std::vector<std::string> arguments, sizes{"0", "0"};

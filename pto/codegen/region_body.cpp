@@ -319,8 +319,14 @@ std::string RegionBody::store(size_t output) {
   const DType dtype = node(i).type.dtype;
   const bool is_rounded =
       info(node(i).op).family == Family::Convert && (dtype == DType::BF16 || dtype == DType::F16);
-  return std::string(is_rounded ? "store_rounded" : "store") + "(w, " + output_pointer(output) +
-         " + j, " + tile(i) + ", stream);";
+  const AxisAccess access =
+      plan_.outputs[output].accesses.empty() ? AxisAccess{} : plan_.outputs[output].accesses.back();
+  std::string place = " + j", end = ", stream);", name = is_rounded ? "store_rounded" : "store";
+  if (access.step == AxisStep::Strided) {
+    const std::string step = stride(inputs_ + static_cast<int>(output), access.dims.back());
+    place += " * " + step, end = ", " + step + ");", name += "_strided";
+  }
+  return name + "(w, " + output_pointer(output) + place + ", " + tile(i) + end;
 }
 
 // All tiles come before the stores: an output may lie where an input does.

@@ -19,7 +19,12 @@ void RegionBody::define_load(int i, const std::string& name) {
     w_.line(head + "_one" + type + from + ");");
   else if (access.step == AxisStep::Unit)
     w_.line(head + (by_vector_ ? "_vector" : "") + type + from + " + j);");
-  else if (access.step == AxisStep::Folded)
+  else if (access.step == AxisStep::Repeated || access.step == AxisStep::Periodic) {
+    const std::string period = std::to_string(plan_.period);
+    const bool repeats = access.step == AxisStep::Repeated;
+    w_.line(head + (repeats ? "_repeated<" : "_periodic<") + period + ", " + type.substr(1) + from +
+            ", j" + (repeats ? ", n / " + period : "") + ");");
+  } else if (access.step == AxisStep::Folded)
     w_.line(head + "_folded" + type + from + ", j, " +
             folded(tensor, instance.accesses.size() - 1) + ");");
   else

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "pto/codegen/region_axes.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
 
@@ -29,7 +30,7 @@ class Planner {
       plan_.outputs.push_back({root, varies_inside(map),
                                load_accesses(node.type.shape, map, layout_of_output(o).strides)});
     }
-    merge_axes();
+    join_axes(&plan_, accesses());
     for (const Instance& i : plan_.instances)
       if (i.reduces) plan_.sweeps = std::max(plan_.sweeps, i.level);
     for (const RegionOutput& o : plan_.outputs)
@@ -190,67 +191,19 @@ class Planner {
     return body_[body_.inputs()[static_cast<size_t>(input)]].type.shape;
   }
 
-  // Calls function(accesses, layout, shape) for all that is read, and for the outputs.
-  template <class F>
-  void for_each_access(F&& function) {
+  // All that is read, and the outputs.
+  std::vector<TensorAccess> accesses() {
+    std::vector<TensorAccess> all;
     for (Instance& i : plan_.instances) {
       if (i.accesses.empty()) continue;
-      function(&i.accesses, layout_of_input(i.input),
-               i.input < 0 ? body_[i.value].type.shape : shape_of_input(i.input));
+      const bool is_load = i.input >= 0;
+      all.push_back({&i.accesses, layout_of_input(i.input),
+                     is_load ? &shape_of_input(i.input) : &body_[i.value].type.shape, !is_load});
     }
     for (size_t o = 0; o < plan_.outputs.size(); ++o)
-      function(&plan_.outputs[o].accesses, layout_of_output(o),
-               body_[body_.outputs()[o]].type.shape);
-  }
-
-  // True where an axis and the next one are one in memory with this layout.
-  static bool is_dense(const std::vector<AxisAccess>& accesses, size_t axis, RegionLayout layout) {
-    const std::vector<int>& dims = accesses[axis].dims;
-    return dims.empty() || dims.back() >= layout.dense_from;
-  }
-
-  // True where two neighbouring axes are one in this tensor's memory if it is dense, or where the
-  // tensor varies along neither.
-  static bool mergeable(const std::vector<AxisAccess>& accesses, size_t axis, const Dims& shape) {
-    const std::vector<int>&first = accesses[axis].dims, &second = accesses[axis + 1].dims;
-    if (first.empty() && second.empty()) return true;
-    if (first.empty() || second.empty() || second.front() < first.back()) return false;
-    for (int d = first.back() + 1; d < second.front(); ++d)
-      if (!is_one(shape[static_cast<size_t>(d)])) return false;
-    return true;
-  }
-
-  bool mergeable_everywhere(size_t axis) {
-    const bool inner = plan_.axes[axis].inner;
-    bool is_everywhere = inner == plan_.axes[axis + 1].inner;
-    for_each_access([&](auto* accesses, RegionLayout layout, const Dims& shape) {
-      is_everywhere = is_everywhere && (inner || is_dense(*accesses, axis, layout)) &&
-                      mergeable(*accesses, axis, shape);
-    });
-    return is_everywhere;
-  }
-
-  // Makes one access of two neighbouring ones.
-  static void merge(std::vector<AxisAccess>* accesses, size_t axis, RegionLayout layout) {
-    const bool dense = is_dense(*accesses, axis, layout);
-    const AxisAccess outer = (*accesses)[axis];
-    accesses->erase(accesses->begin() + static_cast<long>(axis));
-    AxisAccess& merged = (*accesses)[axis];
-    merged.dims.insert(merged.dims.begin(), outer.dims.begin(), outer.dims.end());
-    if (!dense && !merged.dims.empty()) merged.step = AxisStep::Folded;
-  }
-
-  void merge_axes() {
-    for (size_t axis = plan_.axes.empty() ? 0 : plan_.axes.size() - 1; axis-- > 0;) {
-      if (!mergeable_everywhere(axis)) continue;
-      for_each_access(
-          [&](auto* accesses, RegionLayout layout, const Dims&) { merge(accesses, axis, layout); });
-      const RegionAxis outer = plan_.axes[axis];
-      plan_.axes.erase(plan_.axes.begin() + static_cast<long>(axis));
-      RegionAxis& merged = plan_.axes[axis];
-      merged.size = outer.size * merged.size;
-      merged.parts.insert(merged.parts.begin(), outer.parts.begin(), outer.parts.end());
-    }
+      all.push_back({&plan_.outputs[o].accesses, layout_of_output(o),
+                     &body_[body_.outputs()[o]].type.shape, false});
+    return all;
   }
 
   // An expensive value of one sweep that a later one needs again stays in a buffer.
@@ -344,7 +297,7 @@ std::vector<int> RegionPlan::loop_axes() const {
 Dim RegionPlan::vector_size() const { return axes.empty() ? Dim(1) : axes.back().size; }
 
 // A reduction over other axes keeps its accumulators in registers, one micro-tile at a time.
-int64_t RegionPlan::piece() const { return reduces() ? 128 : limits.piece(4096); }
+int64_t RegionPlan::piece() const { return reduces() && !turned ? 128 : limits.piece(4096); }
 
 Dim RegionPlan::items() const {
   Dim items = rows || axes.empty() ? Dim(1) : floordiv(vector_size() + (piece() - 1), Dim(piece()));
@@ -400,7 +353,7 @@ bool can_store(const RegionPlan& plan, size_t output) {
   for (const AxisAccess& access : out.accesses)
     if (access.step == AxisStep::Folded) return false;
   if (out.accesses.empty() || (plan.rows && !out.inner)) return true;
-  return out.accesses.back().step == AxisStep::Unit;
+  return plan.turned || out.accesses.back().step == AxisStep::Unit;
 }
 
 bool may_write_over(const Graph& body, size_t input, size_t output) {

@@ -11,8 +11,7 @@
 // are the instance of their operand. Instances that do not vary along the inner axes are computed
 // once between the sweeps.
 //
-// Neighbouring axes merge where every tensor's memory does. Inner axes merge also where only the
-// memory of dense tensors would: the order of a sum must not depend on strides.
+// Axes merge, and may be in another order than in the space: see region_axes.hpp.
 //
 // Thread safety: plain values.
 #pragma once
@@ -37,8 +36,9 @@ struct RegionAxis {
 
 // The distance that an operand moves in memory for a step along an axis. Folded: it differs from
 // step to step, since the tensor's memory does not merge where the axes do. Chosen: an index says
-// the place.
-enum class AxisStep : uint8_t { None, Unit, Strided, Folded, Chosen };
+// the place. On an axis with a period, Repeated: neighbours stay for a period each; Periodic: those
+// of one period come again in the next.
+enum class AxisStep : uint8_t { None, Unit, Strided, Folded, Chosen, Repeated, Periodic };
 
 // The layout of a tensor of a region: the axes from `dense_from` on lie as those of a dense one.
 struct RegionLayout {
@@ -89,14 +89,16 @@ struct RowBuffer {
 };
 
 struct RegionPlan {
-  std::vector<RegionAxis> axes;       // outer and inner ones in the order of the space
-  std::vector<Instance> instances;    // operands before users
+  std::vector<RegionAxis> axes;     // outer and inner ones in the order of the space, unless turned
+  std::vector<Instance> instances;  // operands before users
   std::vector<RegionOutput> outputs;  // in the order of the body's outputs
   std::vector<RowBuffer> buffers;
   std::vector<DType> rows_of_scratch;  // the element types of the rows that buffers share
   bool needs_buffers = false;          // without them the region computes most of its values often
   int sweeps = 1;
-  bool rows = false;  // the last axis is inner: vectors run along the reduced axis
+  bool rows = false;    // the last axis is inner: vectors run along the reduced axis
+  bool turned = false;  // short rows: vectors run along the axis in front of them, which is last
+  int64_t period = 1;   // the size of the short axis that is the last part of the last axis
   TaskLimits limits;
 
   bool reduces() const;  // there are inner axes

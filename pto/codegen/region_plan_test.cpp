@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pto/ir/parse.hpp"
+#include "pto/ir/print.hpp"
 
 namespace pto::region_plan_test {
 
@@ -127,6 +128,34 @@ TEST(RegionPlan, a_broadcast_row_keeps_the_axes_apart) {
   })",
                  {kDense, kDense}),
             "s0 s1; 1; 0; s0*((s1+4095)//4096)");
+}
+
+TEST(RegionPlan, a_short_last_axis_joins_the_one_before) {
+  const auto joined = [](const std::string& row, const std::string& column, StrideClass x) {
+    return plan(("graph g(%x: f32[s0, 3], %row: f32[" + row + "], %column: f32[" + column +
+                 "]) -> (f32[s0, 3]) {\n  %0 = broadcast(%row) : f32[s0, 3]\n"
+                 "  %1 = broadcast(%column) : f32[s0, 3]\n  %2 = add(%x, %0) : f32[s0, 3]\n"
+                 "  %3 = add(%2, %1) : f32[s0, 3]\n  return %3\n}")
+                    .c_str(),
+                {x, kDense, kDense});
+  };
+  EXPECT_EQ(joined("3", "s0, 1", kDense), "s0*3; 1; 0; (s0*3+4095)//4096");
+  EXPECT_EQ(joined("1", "s0, 3", kDense), "s0*3; 1; 0; (s0*3+4095)//4096");
+  EXPECT_EQ(joined("3", "s0, 1", kRows), "s0 3; 1; 0; s0") << "rows of x have gaps";
+}
+
+TEST(RegionPlan, vectors_run_across_short_rows_that_are_reduced) {
+  const auto summed = [](Dims shape, std::vector<int64_t> axes, StrideClass layout) {
+    GraphBuilder b("g");
+    b.output(b.reduce(Opcode::sum, b.input("x", DType::F32, std::move(shape)), std::move(axes)));
+    return plan(print(b.build()).c_str(), {layout});
+  };
+  const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1);
+  EXPECT_EQ(summed({s0, 4}, {1}, kDense), "(4) s0; 1; 0; (s0+4095)//4096");
+  EXPECT_EQ(summed({s0, s1, 4}, {0, 2}, kDense), "(s0) (4) s1; 1; 0; (s1+4095)//4096");
+  EXPECT_EQ(summed({s0, 2, 2}, {1, 2}, StrideClass::Any), "(4) s0; 1; 0; (s0+4095)//4096");
+  EXPECT_EQ(summed({1, 4}, {1}, kDense), "(4) 1; 1; 0; 1") << "one row has the bits of many";
+  EXPECT_EQ(summed({s0, 5}, {1}, kDense), "s0 (5); 1; 0; s0");
 }
 
 TEST(RegionPlan, cheap_values_are_computed_again_instead_of_buffered) {

@@ -84,15 +84,20 @@ PTO_INLINE bool starts_lines(const T* p, int64_t pitch) {
 
 // --- memory ------------------------------------------------------------------------------------
 
-template <class C, class W, class S>
-PTO_INLINE auto load(W w, const S* p) {
-  using M = Stored<S>;
-  auto t = make<M>(w);
-  load_elements(w, t, reinterpret_cast<const M*>(p));
-  if constexpr (kSame<C, M>)
+// Returns a loaded tile as one of the compute type.
+template <class C, class W, class D>
+PTO_INLINE auto converted(W w, D t) {
+  if constexpr (kSame<C, typename D::DType>)
     return t;
   else
     return convert<C>(w, t);
+}
+
+template <class C, class W, class S>
+PTO_INLINE auto load(W w, const S* p) {
+  auto t = make<Stored<S>>(w);
+  load_elements(w, t, reinterpret_cast<const Stored<S>*>(p));
+  return converted<C>(w, t);
 }
 
 // Loads a vector of a step (for_each_vector). On Zen 4, those of 64 bytes as two halves: it reads
@@ -117,20 +122,85 @@ PTO_INLINE auto load_vector(Whole<kTail> w, const S* p) {
 
 template <class C, class W, class S>
 PTO_INLINE auto load_one(W w, const S* p) {
-  using M = Stored<S>;
-  auto t = spread(w, *reinterpret_cast<const M*>(p));
-  if constexpr (kSame<C, M>)
-    return t;
-  else
-    return convert<C>(w, t);
+  return converted<C>(w, spread(w, *reinterpret_cast<const Stored<S>*>(p)));
+}
+
+// Loads elements that lie Step apart without a way through memory.
+template <int Step, class M, class W>
+PTO_INLINE auto load_steps(W w, const M* p) {
+  using Word = typename WordOf<sizeof(M)>::Unsigned;
+  constexpr int kMost = kVectorBytes / int(sizeof(Word)), N = kTail < kMost ? kTail : kMost;
+  auto t = make<M>(w);
+  for (int i = 0; i < w.elements(); i += N) {
+    const auto words = lanes::Steps<Step>::template load<N>(
+        reinterpret_cast<const Word*>(p) + Step * i, int(min_size(w.elements() - i, N)));
+    __builtin_memcpy(t.data() + i, &words, sizeof words);
+  }
+  return t;
+}
+template <class M, class W>
+PTO_INLINE auto load_steps_by_memory(W w, const M* p, int64_t stride) {
+  alignas(64) M beside[kStep];
+  lanes::gather_steps(beside, p, stride, w.elements(), kStep);
+  return load<M>(w, beside);
 }
 
 template <class C, class W, class S>
 PTO_INLINE auto load_strided(W w, const S* p, int64_t stride) {
   using M = Stored<S>;
-  alignas(64) M beside[kStep];
-  lanes::gather_steps(beside, reinterpret_cast<const M*>(p), stride, w.elements(), kStep);
-  return load<C>(w, beside);
+  const M* const from = reinterpret_cast<const M*>(p);
+  if (__builtin_constant_p(stride) && stride == 2) return converted<C>(w, load_steps<2>(w, from));
+  if (__builtin_constant_p(stride) && stride == 3) return converted<C>(w, load_steps<3>(w, from));
+  if (__builtin_constant_p(stride) && stride == 4) return converted<C>(w, load_steps<4>(w, from));
+  return converted<C>(w, load_steps_by_memory(w, from, stride));
+}
+
+// The places of a vector's elements among those of memory, where position j is the first one: lane
+// i holds element (j % Period + i) / Period behind that of j, or (j + i) % Period.
+template <int Period, bool Repeats, int N, class Word>
+struct PeriodPlaces {
+  alignas(N * sizeof(Word)) Word of[Period][N];
+  constexpr PeriodPlaces() : of() {
+    for (int j = 0; j < Period; ++j)
+      for (int i = 0; i < N; ++i) of[j][i] = Word(Repeats ? (j + i) / Period : (j + i) % Period);
+  }
+};
+template <int Period, bool Repeats, int N, class Word>
+constexpr PeriodPlaces<Period, Repeats, N, Word> kPeriodPlaces{};
+
+// Loads positions j, j + 1, ... of an axis on which each of the `count` elements at p serves for
+// Period positions, or, Repeats = false, the Period elements at p come again and again.
+template <int Period, bool Repeats, class M, class W>
+PTO_INLINE auto load_period(W w, const M* p, int64_t j, int64_t count) {
+  using Word = typename WordOf<sizeof(M)>::Unsigned;
+  constexpr int kMost = kVectorBytes / int(sizeof(Word)), N = kTail < kMost ? kTail : kMost;
+  auto t = make<M>(w);
+  if constexpr (!Repeats && Period > N) {
+    for (int i = 0; i < w.elements(); ++i) t.data()[i] = p[uint64_t(j + i) % Period];
+    return t;
+  }
+  for (int i = 0; i < w.elements(); i += N) {
+    const uint64_t at = uint64_t(j + i), first = Repeats ? at / Period : 0;
+    const Word* const from = reinterpret_cast<const Word*>(p) + first;
+    const int64_t left = count - int64_t(first);
+    const Vec<Word, N> some =
+        left >= N ? lanes::load<N>(from) : lanes::load_part<N>(from, int(left));
+    const Vec<Word, N> places =
+        lanes::load<N>(kPeriodPlaces<Period, Repeats, N, Word>.of[at % Period]);
+    const Vec<Word, N> words = lanes::permuted(some, places);
+    __builtin_memcpy(t.data() + i, &words, sizeof words);
+  }
+  return t;
+}
+template <int Period, class C, class W, class S>
+PTO_INLINE auto load_repeated(W w, const S* p, int64_t j, int64_t count) {
+  using M = Stored<S>;
+  return converted<C>(w, load_period<Period, true>(w, reinterpret_cast<const M*>(p), j, count));
+}
+template <int Period, class C, class W, class S>
+PTO_INLINE auto load_periodic(W w, const S* p, int64_t j) {
+  using M = Stored<S>;
+  return converted<C>(w, load_period<Period, false>(w, reinterpret_cast<const M*>(p), j, Period));
 }
 
 // Several axes of a tensor that are one axis of the region, the outermost first; strides count
@@ -202,6 +272,19 @@ template <class W, class Half, class Source>
 PTO_INLINE void store_rounded(W w, Half* p, Source& s, bool stream) {
   auto t = rounded<Half>(w, s);
   store_elements(w, reinterpret_cast<typename decltype(t)::DType*>(p), t, stream);
+}
+// Stores elements some steps apart.
+template <class W, class S, class Source>
+PTO_INLINE void store_strided(W w, S* p, Source& s, int64_t stride) {
+  auto t = convert<Stored<S>>(w, s);
+  Stored<S>* const to = reinterpret_cast<Stored<S>*>(p);
+  for (int i = 0; i < w.elements(); ++i) to[i * stride] = t.data()[i];
+}
+template <class W, class Half, class Source>
+PTO_INLINE void store_rounded_strided(W w, Half* p, Source& s, int64_t stride) {
+  auto t = rounded<Half>(w, s);
+  auto* const to = reinterpret_cast<typename decltype(t)::DType*>(p);
+  for (int i = 0; i < w.elements(); ++i) to[i * stride] = t.data()[i];
 }
 // Stores one element, a row's own value.
 template <class S, class Source>

@@ -203,6 +203,18 @@ PTO_INLINE void scatter(T* p, int64_t stride, Vec<Compute<T>, N> v, int n) {
   }
 }
 
+// Returns the lanes of v at places that are known only as the program runs.
+template <class V>
+PTO_INLINE V permuted(V v, V places) {
+#ifdef __clang__
+  V out{};
+  for (int i = 0; i < int(sizeof(V) / sizeof(v[0])); ++i) out[i] = v[places[i]];
+  return out;
+#else
+  return __builtin_shuffle(v, places);
+#endif
+}
+
 // Stores past the cache; p is aligned to the vector.
 template <int N, class T>
 PTO_INLINE void store_stream(T* p, Vec<Compute<T>, N> v) {

@@ -23,6 +23,7 @@ from pto.adapters.torch.compile import (  # noqa: F401 fill the table
     indexing,
     movement,
     pools,
+    resizes,
 )
 from pto.adapters.torch.compile.rows import Kind, Out, Row, arguments_of, is_operator, only, row_of
 from pto.adapters.torch.compile.sizes import dim_of, expression, is_from_data, symbols_of

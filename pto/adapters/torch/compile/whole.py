@@ -6,11 +6,12 @@
 
 Resizing a picture, putting a border of reflections around it, or adding its patches decomposes into
 reads and writes at computed positions; kernels of ATen run 1.5 to 30 times as fast as programs of
-these. So do those that shuffle pixels whose channels lie innermost; programs, which are faster,
-shuffle other pixels. A border of the opposite edges is joined of parts, where PyTorch writes one
-after the other into a new tensor. The decompositions stand in the table of core ATen, and in Python
-kernels that the dispatcher asks before it (torch.export overrides those in the same way). Thread
-safety: that of PyTorch's tracing, which one thread does at a time.
+these, but for pixels that repeat whole times (resizes.py). So do those that shuffle pixels whose
+channels lie innermost; programs, which are faster, shuffle other pixels. A border of the opposite
+edges is joined of parts, where PyTorch writes one after the other into a new tensor. The
+decompositions stand in the table of core ATen, and in Python kernels that the dispatcher asks
+before it (torch.export overrides those in the same way). Thread safety: that of PyTorch's tracing,
+which one thread does at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
 from torch._prims_common import suggest_memory_format
 
+AT_OTHER_PLACES = "pixels at other places, which ATen reads faster"
 _CHANNELS = ("channel_shuffle", "native_channel_shuffle")
 _PIXELS = (torch.ops.aten.pixel_shuffle.default, torch.ops.aten.pixel_unshuffle.default)
 _RESIZES = [name for name in dir(torch._C._nn) if name.startswith(("upsample_", "_upsample_"))]
@@ -109,4 +111,4 @@ def _circular(x: torch.Tensor, pads: Any) -> torch.Tensor:
 
 @row(Kind.COPY, *(one.name().removeprefix("aten::") for one in (*WHOLE, *_PIXELS)))
 def whole(out: Out, *args: Any, **options: Any) -> None:
-    raise NotExpressible("pixels at other places, which ATen reads faster")
+    raise NotExpressible(AT_OTHER_PLACES)
