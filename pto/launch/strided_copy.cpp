@@ -84,10 +84,15 @@ class StridedCopy {
   }
   void copy_block(int32_t block, int32_t blocks) const {
     const int64_t first = parts_ * block / blocks, last = parts_ * (block + 1) / blocks;
-    if (is_transposed_)
-      for (int64_t part = first; part < last; ++part) copy_matrix(part);
-    else
-      copy_rows(first, last);
+    const int64_t cuts = quotient_up(lines_.size, step_) * quotient_up(row_.size, piece_);
+    // Parts of the innermost outer axis follow each other in steps, unless they are cut.
+    const Axis inner = outer_.empty() || cuts > 1 ? Axis{1, 0, 0} : outer_.back();
+    for (int64_t part = first; part < last;) {
+      auto [to, from] = place_of(part / cuts);
+      const int64_t end = std::min(last, part - part % inner.size + inner.size);
+      for (; part < end; ++part, to += inner.to, from += inner.from)
+        is_transposed_ ? copy_matrix(part % cuts, to, from) : copy_row(to, from);
+    }
   }
 
  private:
@@ -123,23 +128,13 @@ class StridedCopy {
     return found;
   }
 
-  void copy_matrix(int64_t part) const {
-    const int64_t steps = quotient_up(lines_.size, step_), line = part % steps * step_;
-    const int64_t pieces = quotient_up(row_.size, piece_), first = part / steps % pieces * piece_;
-    const auto [to, from] = place_of(part / steps / pieces);
+  void copy_matrix(int64_t cut, char* to, const char* from) const {
+    const int64_t steps = quotient_up(lines_.size, step_), line = cut % steps * step_;
+    const int64_t first = cut / steps * piece_;
     pto_transpose(to + line * lines_.to + first * row_.to, lines_.to,
                   from + line * lines_.from + first * row_.from, row_.from,
                   std::min(step_, lines_.size - line), std::min(piece_, row_.size - first),
                   item_bytes_);
-  }
-  // Rows of the innermost outer axis follow each other in steps.
-  void copy_rows(int64_t first, int64_t last) const {
-    const Axis inner = outer_.empty() ? Axis{1, 0, 0} : outer_.back();
-    while (first < last) {
-      auto [to, from] = place_of(first);
-      const int64_t end = std::min(last, first - first % inner.size + inner.size);
-      for (; first < end; ++first, to += inner.to, from += inner.from) copy_row(to, from);
-    }
   }
   void copy_row(char* to, const char* from) const {
     if (row_.to == item_bytes_ && row_.from == item_bytes_)

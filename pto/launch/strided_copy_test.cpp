@@ -41,6 +41,8 @@ void copies(std::mt19937& random) {
   std::vector<int64_t> sizes(random() % 6);
   for (int64_t& size : sizes) size = 1 + int64_t(random() % (sizes.size() < 3 ? 300 : 20));
   if (!sizes.empty() && random() % 8 == 0) sizes[random() % sizes.size()] = int64_t(random() % 2);
+  if (!sizes.empty() && random() % 2 == 0)
+    sizes[random() % sizes.size()] = 2 + int64_t(random() % 3);
   const int64_t count =
       std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
   const Layout to = random_layout(random, sizes), from = random_layout(random, sizes);

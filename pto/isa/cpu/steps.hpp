@@ -2,6 +2,7 @@
 // Steps: brings elements that lie some steps apart beside each other.
 //
 //     lanes::gather_steps(to, x + 1, 2, 100, 128);   // to[i] = x[1 + 2 i], 100 elements
+//     lanes::join_rows(to, x, 300, 3, 100);          // to[3 i + j] = x[300 j + i], 300 elements
 //
 // Elements 2, 3 or 4 steps apart, and those that lie backwards, pass a vector at a time: the
 // vectors of memory that hold them are loaded and shuffled. libpto compiles the loops once for each
@@ -93,11 +94,60 @@ void gather_words(Word* to, const Word* from, int64_t step, int64_t count, int64
   for (int64_t i = 0; i < count; ++i) __builtin_memcpy(to + i, from + i * step, sizeof(Word));
 }
 
-#define PTO_GATHER_WORDS(storage)                                                            \
-  storage template void gather_words(uint8_t*, const uint8_t*, int64_t, int64_t, int64_t);   \
-  storage template void gather_words(uint16_t*, const uint16_t*, int64_t, int64_t, int64_t); \
-  storage template void gather_words(uint32_t*, const uint32_t*, int64_t, int64_t, int64_t); \
-  storage template void gather_words(uint64_t*, const uint64_t*, int64_t, int64_t, int64_t);
+// Vectors of so many rows, whose words come in turn.
+template <int Rows, int N>
+struct Turns {
+  // Stores vector Part of the result, which has as many as there are rows.
+  template <int Part, class Word, int... I>
+  static PTO_INLINE void store_parts(Word* to, const Vec<Word, N>* rows, Indices<I...> all) {
+    auto joined = __builtin_shufflevector(rows[0], rows[1], lane_of<Part>(I, 1)...);
+    if constexpr (Rows > 2)
+      joined = __builtin_shufflevector(joined, rows[2], lane_of<Part>(I, 2)...);
+    if constexpr (Rows > 3)
+      joined = __builtin_shufflevector(joined, rows[3], lane_of<Part>(I, 3)...);
+    store<N>(to + Part * N, joined);
+    if constexpr (Part + 1 < Rows) store_parts<Part + 1>(to, rows, all);
+  }
+
+ private:
+  // Where word i of a part is when row `upto` joins those before it; -1: of no matter yet.
+  template <int Part>
+  static constexpr int lane_of(int i, int upto) {
+    const int row = (Part * N + i) % Rows, at = (Part * N + i) / Rows;
+    return row > upto ? -1 : row == upto ? N + at : upto == 1 ? at : i;
+  }
+};
+
+template <int Rows, class Word>
+void join_vectors(Word* to, const Word* from, int64_t stride, int64_t count) {
+  constexpr int N = (sizeof(Word) > 1 ? kVectorBytes : 16) / int(sizeof(Word));
+  int64_t i = 0;
+  for (; i + N <= count; i += N) {
+    Vec<Word, N> rows[Rows];
+    for (int row = 0; row < Rows; ++row) rows[row] = load<N>(from + row * stride + i);
+    Turns<Rows, N>::template store_parts<0>(to + Rows * i, rows, typename IndicesTo<N>::type());
+  }
+  for (; i < count; ++i)
+    for (int row = 0; row < Rows; ++row) to[Rows * i + row] = from[row * stride + i];
+}
+
+template <class Word>
+void join_rows(Word* to, const Word* from, int64_t stride, int64_t rows, int64_t count) {
+  if (rows == 2) return join_vectors<2>(to, from, stride, count);
+  if (rows == 3) return join_vectors<3>(to, from, stride, count);
+  if (rows == 4) return join_vectors<4>(to, from, stride, count);
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t row = 0; row < rows; ++row) to[rows * i + row] = from[row * stride + i];
+}
+
+#define PTO_STEPS_OF(storage, Word)                                                  \
+  storage template void gather_words(Word*, const Word*, int64_t, int64_t, int64_t); \
+  storage template void join_rows(Word*, const Word*, int64_t, int64_t, int64_t);
+#define PTO_GATHER_WORDS(storage) \
+  PTO_STEPS_OF(storage, uint8_t)  \
+  PTO_STEPS_OF(storage, uint16_t) \
+  PTO_STEPS_OF(storage, uint32_t) \
+  PTO_STEPS_OF(storage, uint64_t)
 #ifndef PTO_CHECKED
 PTO_GATHER_WORDS(extern)
 #endif

@@ -71,7 +71,22 @@ void check_loads(int64_t step, int count) {
 }
 
 template <class T>
+void check_rows(int64_t rows, int64_t count) {
+  const int64_t stride = count + 3;
+  for (const T* const from : places<T>(1, (rows - 1) * stride + count)) {
+    std::vector<T> to(static_cast<size_t>(rows * count) + 1, T(99));
+    lanes::join_rows(to.data(), from, stride, rows, count);
+    for (int64_t i = 0; i < rows * count; ++i)
+      ASSERT_EQ(to[static_cast<size_t>(i)], from[i % rows * stride + i / rows])
+          << i << " of " << rows << " x " << count;
+    ASSERT_EQ(to.back(), T(99)) << "written beyond " << rows << " x " << count;
+  }
+}
+
+template <class T>
 void check_type() {
+  for (const int64_t rows : {1, 2, 3, 4, 5})
+    for (const int64_t count : {0, 1, 7, 8, 16, 17, 32, 65}) check_rows<T>(rows, count);
   for (const int64_t step : {-2, -1, 1, 2, 3, 4, 5}) {
     for (int count = 1; count <= 2 * kLanes<T>; ++count) check_loads<T>(step, count);
     for (const int64_t count : {1, 2, 7, 15, 16, 17, 31, 64, 65, 99}) check_copies<T>(step, count);

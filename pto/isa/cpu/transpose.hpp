@@ -7,7 +7,7 @@
 // Source and destination do not overlap.
 // Thread safety: pure functions on memory of the caller.
 #pragma once
-#include "pto/isa/cpu/access.hpp"
+#include "pto/isa/cpu/steps.hpp"
 
 PTO_NAMESPACE_BEGIN
 namespace moves {
@@ -120,18 +120,30 @@ PTO_INLINE void transpose_blocks(char* d, int64_t d_stride, const char* s, int64
   }
 }
 
+// Lines, or their elements, are fewer than a block has: they lie few steps apart, or come in turn.
+template <int B>
+PTO_INLINE void transpose_few(char* d, int64_t d_stride, const char* s, int64_t s_stride,
+                              int64_t lines, int64_t length) {
+  auto* const to = reinterpret_cast<Bits<B>*>(d);
+  auto* const from = reinterpret_cast<const Bits<B>*>(s);
+  if (d_stride == length * B && length < lines && s_stride % B == 0)
+    return lanes::join_rows(to, from, s_stride / B, length, lines);
+  for (int64_t i = 0; i < lines; ++i) {
+    if (s_stride % B == 0 && d_stride % B == 0)
+      lanes::gather_words(to + i * (d_stride / B), from + i, s_stride / B, length, length);
+    else
+      for (int64_t j = 0; j < length; ++j)
+        copy_element<B>(d + i * d_stride + j * B, s + j * s_stride + i * B);
+  }
+}
+
 // Computes d[i][j] = s[j][i] for `lines` rows i of `length` elements.
 template <int B>
 __attribute__((noinline)) inline void transpose_lines(char* d, int64_t d_stride, const char* s,
                                                       int64_t s_stride, int64_t lines,
                                                       int64_t length) {
   constexpr int L = kLaneCount<B>;
-  if (lines < L || length < L) {
-    for (int64_t i = 0; i < lines; ++i)
-      for (int64_t j = 0; j < length; ++j)
-        copy_element<B>(d + i * d_stride + j * B, s + j * s_stride + i * B);
-    return;
-  }
+  if (lines < L || length < L) return transpose_few<B>(d, d_stride, s, s_stride, lines, length);
   if constexpr (kVectorBytes >= 64) {
     if (length >= 4 * L) return transpose_blocks<B, 4 * L>(d, d_stride, s, s_stride, lines, length);
   }
