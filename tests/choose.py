@@ -31,7 +31,7 @@ SUBJECTS = {
     "test_annotations|test_axis*|test_carried_state|test_casts|test_compiled*|"
     "test_compositions|test_control*|test_data_sizes|test_dict_arguments|test_logic|"
     "test_signed_zeros|test_sums_at*|test_methods|test_gaps_in_place|test_loop_inv*|test_paths|"
-    "test_hints|test_options|test_tune|test_jumps|test_returns|test_known*|test_tile*|"
+    "test_hints|test_options|test_parts*|test_tune|test_jumps|test_returns|test_known*|test_tile*|"
     "test_verify|test_random_programs|test_pypto*|test_examples|test_readme|"
     "test_tutorial|test_notebooks|test_types|test_pages|test_*_page|"
     "test_exercises|test_contributing|test_package*|test_library|"

@@ -179,9 +179,13 @@ void bind_bodies(nb::class_<GraphBuilder>& builder) {
 void bind_parts(nb::class_<GraphBuilder>& builder) {
   using B = GraphBuilder;
   builder.def("transpose", &B::transpose)
-      .def("view", [](B& b, Value a, std::vector<Value> offsets,
-                      nb::handle shape) { return b.view(a, offsets, dims_from(shape)); })
-      .def("update", &B::update)
+      .def(
+          "view",
+          [](B& b, Value a, std::vector<Value> offsets, nb::handle shape,
+             std::vector<int64_t> steps) { return b.view(a, offsets, dims_from(shape), steps); },
+          nb::arg(), nb::arg(), nb::arg(), nb::arg() = std::vector<int64_t>())
+      .def("update", &B::update, nb::arg(), nb::arg(), nb::arg(),
+           nb::arg() = std::vector<int64_t>())
       .def("concat", &B::concat)
       .def("iota",
            [](B& b, nb::handle shape, int64_t axis) { return b.iota(dims_from(shape), axis); })

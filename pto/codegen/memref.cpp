@@ -47,19 +47,23 @@ MemRef dense_memref(const std::string& data, const Type& type) {
   return {data, type, dense_strides(type.shape), StrideClass::Contiguous};
 }
 
-MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes) {
+MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes,
+               const std::vector<int64_t>& steps) {
   MemRef part = whole;
   part.type.shape = sizes;
   for (size_t i = 0; i < offsets.size(); ++i)
     if (const std::string step = times(offsets[i], whole.strides[i]); step != "0")
       part.data += " + " + step;
   const bool is_dense =
-      whole.layout == StrideClass::Contiguous && is_block(whole.type.shape, sizes);
+      steps.empty() && whole.layout == StrideClass::Contiguous && is_block(whole.type.shape, sizes);
   if (is_dense) return part;
+  for (size_t i = 0; i < steps.size(); ++i)
+    part.strides[i] = times(std::to_string(steps[i]), part.strides[i]);
   part.layout = layout_of(part);
   for (size_t i = 0; i < sizes.size(); ++i)
-    if (!(sizes[i] == whole.type.shape[i]))
-      part.dense_from = std::max(part.dense_from, static_cast<int>(i));
+    if (!(sizes[i] * Dim(steps.empty() ? 1 : steps[i]) == whole.type.shape[i])) part.gaps.add(i);
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i] != 1) part.gaps.add(i + 1);
   return part;
 }
 
@@ -106,12 +110,13 @@ std::pair<size_t, size_t> equal_axes(const Axes& a, size_t i, const Axes& b, siz
   return {0, 0};
 }
 
-// The first axis from which on all lie as those of dense memory.
-int dense_from(const Dims& shape, const std::vector<std::string>& strides) {
-  const std::vector<std::string> dense = dense_strides(shape);
-  size_t first = shape.size();
-  while (first > 0 && (is_one(shape[first - 1]) || strides[first - 1] == dense[first - 1])) --first;
-  return static_cast<int>(first);
+AxisGaps gaps_of(const Dims& shape, const std::vector<std::string>& strides) {
+  AxisGaps gaps;
+  const std::vector<size_t> places = Axes(shape).places;
+  for (size_t k = 1; k < places.size(); ++k)
+    if (strides[places[k - 1]] != times(cpp_size(shape[places[k]]), strides[places[k]]))
+      gaps.add(places[k]);
+  return gaps;
 }
 
 }  // namespace
@@ -122,7 +127,7 @@ std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
   if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
   if (from.layout == StrideClass::Contiguous) {
     to.strides = dense_strides(shape);
-    to.dense_from = 0;
+    to.gaps = {};
     return to;
   }
   const Axes old(from.type.shape), axes(shape);
@@ -143,7 +148,7 @@ std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
   }
   if (!shape.empty() && is_one(shape.back())) to.strides.back() = "1";
   to.layout = layout_of(to);
-  to.dense_from = dense_from(shape, to.strides);
+  to.gaps = gaps_of(shape, to.strides);
   return to;
 }
 
@@ -157,7 +162,7 @@ MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes) {
     if (to.constant >= 0) to.axes[i] = from.axes[static_cast<size_t>(axes[i])];
   }
   to.layout = layout_of(to);
-  to.dense_from = static_cast<int>(axes.size());
+  to.gaps = AxisGaps::everywhere();
   return to;
 }
 
@@ -173,7 +178,7 @@ MemRef broadcast_to(const MemRef& from, const Dims& shape) {
     if (!stretches) to.strides[ahead + i] = from.strides[i];
     repeats = repeats || stretches;
   }
-  if (repeats) to.layout = layout_of(to), to.dense_from = static_cast<int>(shape.size());
+  if (repeats) to.layout = layout_of(to), to.gaps = AxisGaps::everywhere();
   return to;
 }
 

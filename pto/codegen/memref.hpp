@@ -8,6 +8,8 @@
 // Thread safety: plain values.
 #pragma once
 
+#include <algorithm>
+#include <climits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,12 +19,27 @@
 
 namespace pto {
 
+// The axes that may not begin where a step of the axis in front of them ends: those from `first` to
+// `last`. Any two neighbours elsewhere are one axis in memory.
+struct AxisGaps {
+  int first = INT_MAX, last = 0;
+
+  static AxisGaps everywhere() { return {0, INT_MAX}; }
+  void add(size_t axis) {
+    if (axis == 0) return;  // nothing lies in front
+    first = std::min(first, static_cast<int>(axis));
+    last = std::max(last, static_cast<int>(axis));
+  }
+  // Says whether there may be a gap between an axis and a later one, the next that has elements.
+  bool between(int axis, int next) const { return axis < last && next >= first; }
+};
+
 struct MemRef {
   std::string data;  // of the type Stored<element>*
   Type type;
   std::vector<std::string> strides;  // in elements, one an axis
   StrideClass layout = StrideClass::Contiguous;
-  int dense_from = 0;  // the axes from there on lie as those of dense memory
+  AxisGaps gaps = {};
   // The tensor of the call whose elements these are, if it is a constant, and the axis of it that
   // each axis is; -1: none.
   int constant = -1;
@@ -33,8 +50,10 @@ struct MemRef {
 
 MemRef dense_memref(const std::string& data, const Type& type);
 
-// Returns where the elements of a part lie; `offsets` and `sizes` have one entry an axis.
-MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes);
+// Returns where the elements of a part lie; `offsets` and `sizes` have one entry an axis, `steps`
+// too, or none where they are 1.
+MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, const Dims& sizes,
+               const std::vector<int64_t>& steps = {});
 
 // Returns the same elements in another shape, which cuts axes, or joins those that lie as one; null
 // where only a copy has that shape.

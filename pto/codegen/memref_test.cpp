@@ -9,9 +9,10 @@ namespace pto::memref_test {
 std::string strides_of(const MemRef& from, const Dims& shape) {
   const std::optional<MemRef> to = reshaped(from, shape);
   if (!to) return "copy";
-  std::string all = "dense from " + std::to_string(to->dense_from) + ":";
-  for (const std::string& stride : to->strides) all += " [" + stride + "]";
-  return all;
+  std::string all;
+  for (const std::string& stride : to->strides) all += "[" + stride + "] ";
+  const auto [first, last] = to->gaps;
+  return all + (last == 0 ? "" : "gaps " + std::to_string(first) + " to " + std::to_string(last));
 }
 
 const Dim kRows = Dim::symbol(0);
@@ -19,8 +20,8 @@ const Dim kRows = Dim::symbol(0);
 TEST(MemRef, AxesOfAPartAreCutWithoutACopy) {
   const MemRef whole = dense_memref("p", {DType::F32, {kRows, 8, 6}});
   const MemRef part = part_of(whole, {"0", "1", "0"}, {kRows, 1, 6});
-  EXPECT_EQ(strides_of(part, {kRows, 1, 3, 2}), "dense from 1: [8 * 6] [0] [2] [1]");
-  EXPECT_EQ(strides_of(part, {kRows, 6}), "dense from 1: [8 * 6] [1]");
+  EXPECT_EQ(strides_of(part, {kRows, 1, 3, 2}), "[8 * 6] [0] [2] [1] gaps 2 to 2");
+  EXPECT_EQ(strides_of(part, {kRows, 6}), "[8 * 6] [1] gaps 1 to 1");
   EXPECT_EQ(strides_of(part, {floordiv(kRows, 2), 2, 6}), "copy") << "s0 may be odd";
   EXPECT_EQ(strides_of(part, {kRows * 6}), "copy") << "rows have gaps";
 }
@@ -28,15 +29,15 @@ TEST(MemRef, AxesOfAPartAreCutWithoutACopy) {
 TEST(MemRef, AxesThatLieAsOneJoinWithoutACopy) {
   const MemRef whole = dense_memref("p", {DType::F32, {4, 8, 6}});
   const MemRef columns = part_of(whole, {"0", "0", "2"}, {4, 8, 1});
-  EXPECT_EQ(strides_of(columns, {32}), "dense from 1: [6]");
-  EXPECT_EQ(strides_of(columns, {2, 16, 1}), "dense from 2: [16 * 6] [6] [1]");
+  EXPECT_EQ(strides_of(columns, {32}), "[6] ");
+  EXPECT_EQ(strides_of(columns, {2, 16, 1}), "[16 * 6] [6] [1] ");
   EXPECT_EQ(strides_of(transposed(whole, {1, 0, 2}), {32, 6}), "copy");
-  EXPECT_EQ(strides_of(transposed(whole, {2, 0, 1}), {6, 32}), "dense from 2: [1] [6]");
+  EXPECT_EQ(strides_of(transposed(whole, {2, 0, 1}), {6, 32}), "[1] [6] gaps 1 to 1");
 }
 
 TEST(MemRef, ARepeatedElementKeepsItsStride) {
   const MemRef row = dense_memref("p", {DType::F32, {1, 6}});
-  EXPECT_EQ(strides_of(broadcast_to(row, {4, 6}), {2, 2, 6}), "dense from 2: [0] [0] [1]");
+  EXPECT_EQ(strides_of(broadcast_to(row, {4, 6}), {2, 2, 6}), "[0] [0] [1] gaps 2 to 2");
   EXPECT_EQ(strides_of(broadcast_to(row, {4, 6}), {24}), "copy");
 }
 

@@ -127,7 +127,7 @@ std::optional<Dim> GraphPrinter::read_of_sorted(Value v) const {
     if (node.op == Opcode::result ||
         std::none_of(node.operands.begin(), node.operands.end(), reads))
       continue;
-    if (node.op != Opcode::view) return std::nullopt;
+    if (node.op != Opcode::view || !node.attributes.axes.empty()) return std::nullopt;
     const Node& offset = graph_[node.operands.back()];
     const Dim size = node.type.shape.back();
     if (offset.op != Opcode::constant || offset.attributes.value != kFront) return std::nullopt;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a program's tensors: parts, writes, copies.
 #include "pto/codegen/graph_printer.hpp"
+#include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {
@@ -58,7 +59,7 @@ MemRef GraphPrinter::home_of(Made made, const Type& type) {
   }
   const auto offsets = offsets_of(update, 2);
   check_part(update, offsets, whole.type.shape, type.shape);
-  return part_of(whole, offsets, type.shape);
+  return part_of(whole, offsets, type.shape, update.attributes.axes);
 }
 
 void GraphPrinter::copy(const MemRef& to, const MemRef& from, bool may_be_same) {
@@ -79,13 +80,14 @@ std::vector<std::string> GraphPrinter::offsets_of(const Node& node, size_t first
 }
 
 void GraphPrinter::check_part(const Node& node, const std::vector<std::string>& offsets,
-                              const Dims& whole, const Dims& part) {
+                              const Dims& whole, const Dims& shape) {
+  const Dims part = span_of(shape, node.attributes.axes);
   for (size_t i = 0; i < offsets.size(); ++i) {
     if (offsets[i] == "0" && part[i] == whole[i]) continue;
     const std::string size = cpp_size(part[i]), all = cpp_size(whole[i]);
-    const bool may_be_negative = !part[i].is_constant();
-    refuse(offsets[i] + " < 0 || " + (may_be_negative ? size + " < 0 || " : "") + offsets[i] +
-               " > " + all + " - " + size,
+    const bool may_be_negative = !shape[i].is_constant();
+    refuse(offsets[i] + " < 0 || " + (may_be_negative ? cpp_size(shape[i]) + " < 0 || " : "") +
+               offsets[i] + " > " + all + " - " + size,
            "pto_fail_part(frame.args->services, " + where(node) + ", \"" +
                std::string(info(node.op).name) + "\", " + std::to_string(i) + ", " + offsets[i] +
                ", " + size + ", " + all + ")");
@@ -97,7 +99,7 @@ void GraphPrinter::print_view(Value v) {
   const MemRef whole = place(node.operands[0]);
   const auto offsets = offsets_of(node, 1);
   check_part(node, offsets, graph_[node.operands[0]].type.shape, node.type.shape);
-  places_[v] = part_of(whole, offsets, node.type.shape);
+  places_[v] = part_of(whole, offsets, node.type.shape, node.attributes.axes);
   print_move(v);
 }
 
@@ -144,7 +146,7 @@ void GraphPrinter::print_update(Value v) {
     const Dims& shape = graph_[node.operands[1]].type.shape;
     const auto offsets = offsets_of(node, 2);
     check_part(node, offsets, node.type.shape, shape);
-    const MemRef to = part_of(whole, offsets, shape);
+    const MemRef to = part_of(whole, offsets, shape, node.attributes.axes);
     if (const auto known = numbers_.find(node.operands[1]); known != numbers_.end())
       w_.line("*(" + to.data + ") = " + known->second + ";");
     else

@@ -282,7 +282,7 @@ class RootPrinter {
     MemRef found = dense_memref(name, type);
     found.layout = layout;
     if (layout == StrideClass::Contiguous) return found;
-    found.dense_from = static_cast<int>(type.shape.size());
+    found.gaps = AxisGaps::everywhere();
     for (size_t d = 0; d < type.shape.size(); ++d) {
       const bool is_unit = layout == StrideClass::Rows && d + 1 == type.shape.size();
       found.strides[d] = is_unit ? "1" : name + "_" + std::to_string(d);

@@ -132,7 +132,7 @@ void GraphPrinter::print_fused(Value v) {
       scalars.push_back(scalar_bits(known->second, graph_[operand].type.dtype));
     } else {
       tensors.push_back(place(operand));
-      request.layouts.push_back({tensors.back().layout, tensors.back().dense_from});
+      request.layouts.push_back({tensors.back().layout, tensors.back().gaps});
     }
   }
   request.program_scalars = static_cast<int>(scalars.size());
@@ -144,7 +144,7 @@ void GraphPrinter::print_fused(Value v) {
     const Made made{v, static_cast<int>(k)};
     MemRef home = home_of(made, body[body.outputs()[k]].type);
     made_[made] = home;
-    request.layouts.push_back({home.layout, home.dense_from});
+    request.layouts.push_back({home.layout, home.gaps});
     is_dense = is_dense && home.layout == StrideClass::Contiguous;
     tensors.push_back(home);
   }
@@ -154,7 +154,7 @@ void GraphPrinter::print_fused(Value v) {
   step.limits = limits_of(node.body());
   for (const RegionAxis& axis : plan.axes) step.axes.push_back({axis.size, axis.inner});
   for (size_t k = 0; k < body.outputs().size(); ++k) {
-    if (can_store(plan, k)) continue;
+    if (can_store(plan, k, tensors[inputs + k].strides)) continue;
     MemRef& home = tensors[inputs + k];
     const MemRef aside = fresh(home.type);
     asides.emplace_back(home, aside);

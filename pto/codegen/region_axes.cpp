@@ -21,8 +21,10 @@ class AxisJoiner {
  private:
   // True where an axis and the next one are one in memory with this layout.
   static bool is_dense(const TensorAccess& access, size_t axis) {
-    const std::vector<int>& dims = (*access.axes)[axis].dims;
-    return dims.empty() || dims.back() >= access.layout.dense_from;
+    const std::vector<int>&first = (*access.axes)[axis].dims,
+          &second = (*access.axes)[axis + 1].dims;
+    return first.empty() || second.empty() ||
+           !access.layout.gaps.between(first.back(), second.front());
   }
 
   // True where two neighbouring axes are one in this tensor's memory if it is dense, or where the

@@ -212,7 +212,7 @@ void RegionBody::print_row_loops(int sweep) {
   // The last sweep that reduces has the most arithmetic to hide the next row's arrival behind.
   if (sweep == std::max(0, plan_.sweeps - 2)) print_prefetch();
   for (int i : reductions) add_to_accumulator(i);
-  print_stores(sweep);
+  print_stores(stored_in(sweep));
   std::vector<std::string> stores;  // behind all loads: they may go to rows that this sweep reads
   for (const RowBuffer& b : plan_.buffers)
     if (buffered_ && b.from == sweep)
@@ -274,13 +274,13 @@ void RegionBody::print_piece() {
   if (plan_.reduces()) {
     for (int sweep = 0; sweep < plan_.sweeps; ++sweep)
       if (!plan_.roots(sweep).empty()) print_piece_sweep(sweep);
-    std::vector<std::string> stores;
+    std::vector<size_t> behind;
     for (size_t o = 0; o < plan_.outputs.size(); ++o)
-      if (!plan_.stored_in_sweep(plan_.outputs[o])) stores.push_back(store(o));
-    for (const std::string& store : stores) w_.line(store);
+      if (!plan_.stored_in_sweep(plan_.outputs[o])) behind.push_back(o);
+    print_stores(behind);
   } else {
     print_prefetch();
-    print_stores(0);
+    print_stores(stored_in(0));
   }
   scopes_.pop_back();
   w_.close("});");
@@ -299,7 +299,7 @@ void RegionBody::print_piece_sweep(int sweep) {
   open_loops(sums.empty() ? "" : open);
   scopes_.emplace_back();
   for (int i : reductions) add_to_piece(i);
-  print_stores(sweep);
+  print_stores(stored_in(sweep));
   if (!sums.empty()) {
     w_.close("}");
     w_.open("if (" + open + " >= kColumnSteps) {");
@@ -313,31 +313,38 @@ void RegionBody::print_piece_sweep(int sweep) {
   for (int i : reductions) scopes_.back()[i] = numbered("v", i);
 }
 
-// The store of an output, whose tile it defines.
-std::string RegionBody::store(size_t output) {
-  const int i = plan_.outputs[output].instance;
-  const DType dtype = node(i).type.dtype;
-  const bool is_rounded =
-      info(node(i).op).family == Family::Convert && (dtype == DType::BF16 || dtype == DType::F16);
-  const AxisAccess access =
-      plan_.outputs[output].accesses.empty() ? AxisAccess{} : plan_.outputs[output].accesses.back();
-  std::string place = " + j", end = ", stream);", name = is_rounded ? "store_rounded" : "store";
-  if (access.step == AxisStep::Strided) {
-    const std::string step = stride(inputs_ + static_cast<int>(output), access.dims.back());
-    place += " * " + step, end = ", " + step + ");", name += "_strided";
-  }
-  return name + "(w, " + output_pointer(output) + place + ", " + tile(i) + end;
+std::vector<size_t> RegionBody::stored_in(int sweep) const {
+  std::vector<size_t> found;
+  for (size_t o = 0; o < plan_.outputs.size(); ++o)
+    if (plan_.stored_in_sweep(plan_.outputs[o]) &&
+        (!plan_.reduces() || plan_.at(plan_.outputs[o].instance).level == sweep))
+      found.push_back(o);
+  return found;
 }
 
-// All tiles come before the stores: an output may lie where an input does.
-void RegionBody::print_stores(int sweep) {
-  std::vector<std::string> stores;
-  for (size_t o = 0; o < plan_.outputs.size(); ++o) {
-    const RegionOutput& output = plan_.outputs[o];
-    if (plan_.stored_in_sweep(output) &&
-        (!plan_.reduces() || plan_.at(output.instance).level == sweep))
-      stores.push_back(store(o));
+// All tiles come before the stores: an output may lie where an input does. Those with gaps come in
+// pairs: one may lie in the gaps of the other.
+void RegionBody::print_stores(const std::vector<size_t>& outputs) {
+  std::vector<std::string> stores, apart;
+  for (const size_t o : outputs) {
+    const int i = plan_.outputs[o].instance;
+    const DType dtype = node(i).type.dtype;
+    const AxisAccess last =
+        plan_.outputs[o].accesses.empty() ? AxisAccess{} : plan_.outputs[o].accesses.back();
+    const std::string at = ", " + output_pointer(o) + " + j";
+    if (last.step == AxisStep::Strided) {
+      const std::string step = stride(inputs_ + static_cast<int>(o), last.dims.back());
+      apart.push_back(at + " * " + step + ", " + step + ", " + tile(i));
+      continue;
+    }
+    const bool is_rounded =
+        info(node(i).op).family == Family::Convert && (dtype == DType::BF16 || dtype == DType::F16);
+    stores.push_back((is_rounded ? "store_rounded(w" : "store(w") + at + ", " + tile(i) +
+                     ", stream);");
   }
+  for (size_t k = 0; k < apart.size(); k += 2)
+    stores.push_back("store_strided(w" + apart[k] + (k + 1 < apart.size() ? apart[k + 1] : "") +
+                     ");");
   for (const std::string& store : stores) w_.line(store);
 }
 

@@ -96,8 +96,8 @@ class RegionBody {
   bool takes_vectors() const;
   void print_vectors();
   void print_piece_sweep(int sweep);
-  std::string store(size_t output);
-  void print_stores(int sweep);
+  void print_stores(const std::vector<size_t>& outputs);
+  std::vector<size_t> stored_in(int sweep) const;
   std::optional<int64_t> prefetch_bytes() const;
   void print_prefetch();
 

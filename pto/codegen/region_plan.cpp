@@ -348,12 +348,16 @@ std::vector<int> RegionPlan::needed(const std::vector<int>& roots,
   return order;
 }
 
-bool can_store(const RegionPlan& plan, size_t output) {
+bool can_store(const RegionPlan& plan, size_t output, const std::vector<std::string>& strides) {
   const RegionOutput& out = plan.outputs[output];
   for (const AxisAccess& access : out.accesses)
     if (access.step == AxisStep::Folded) return false;
   if (out.accesses.empty() || (plan.rows && !out.inner)) return true;
-  return plan.turned || out.accesses.back().step == AxisStep::Unit;
+  const AxisAccess& last = out.accesses.back();
+  const auto is_digit = [](const std::string& s) { return s.size() == 1 && s[0] > '0'; };
+  return plan.turned || last.step == AxisStep::Unit ||
+         (last.step == AxisStep::Strided &&
+          is_digit(strides[static_cast<size_t>(last.dims.back())]));
 }
 
 bool may_write_over(const Graph& body, size_t input, size_t output) {

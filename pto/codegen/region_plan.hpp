@@ -16,12 +16,13 @@
 // Thread safety: plain values.
 #pragma once
 
-#include <climits>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "pto/base/program_spec.hpp"
+#include "pto/codegen/memref.hpp"
 #include "pto/codegen/task_limits.hpp"
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/graph.hpp"
@@ -40,15 +41,16 @@ struct RegionAxis {
 // of one period come again in the next.
 enum class AxisStep : uint8_t { None, Unit, Strided, Folded, Chosen, Repeated, Periodic };
 
-// The layout of a tensor of a region: the axes from `dense_from` on lie as those of a dense one.
+// The layout of a tensor of a region.
 struct RegionLayout {
   StrideClass strides;
-  int dense_from;
+  AxisGaps gaps;
 
   // NOLINTNEXTLINE(google-explicit-constructor)
   RegionLayout(StrideClass known)
-      : RegionLayout(known, known == StrideClass::Contiguous ? 0 : INT_MAX) {}
-  RegionLayout(StrideClass known, int from) : strides(known), dense_from(from) {}
+      : RegionLayout(known,
+                     known == StrideClass::Contiguous ? AxisGaps() : AxisGaps::everywhere()) {}
+  RegionLayout(StrideClass known, AxisGaps between) : strides(known), gaps(between) {}
 };
 
 struct AxisAccess {
@@ -125,9 +127,9 @@ struct RegionPlan {
   const Instance& at(int i) const { return instances[static_cast<size_t>(i)]; }
 };
 
-// Says whether the loops can store an output as it lies: not where neighbours on the vector axis,
-// or axes that are one, have gaps between them.
-bool can_store(const RegionPlan& plan, size_t output);
+// Says whether the loops can store an output as it lies, with these strides: not where neighbours
+// on the vector axis may be more than a few elements apart, or axes that are one have gaps.
+bool can_store(const RegionPlan& plan, size_t output, const std::vector<std::string>& strides);
 
 // Says whether a region may write output `output` over its input `input`: each element of the input
 // must be read before the element of the output with its place is stored, and nowhere else. So the

@@ -85,8 +85,8 @@ TEST(RegionPlan, dense_elementwise_operands_of_one_shape_are_one_axis) {
   })";
   EXPECT_EQ(plan(kAdd, {kDense, kDense}), "s0*s1; 1; 0; (s0*s1+4095)//4096");
   EXPECT_EQ(plan(kAdd, {kDense, kRows}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
-  EXPECT_EQ(plan(kAdd, {kDense, {kRows, 1}}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
-  EXPECT_EQ(plan(kAdd, {kDense, {kRows, 0}}), plan(kAdd, {kDense, kDense}));
+  EXPECT_EQ(plan(kAdd, {kDense, {kRows, AxisGaps{1, 1}}}), "s0 s1; 1; 0; s0*((s1+4095)//4096)");
+  EXPECT_EQ(plan(kAdd, {kDense, {kRows, AxisGaps()}}), plan(kAdd, {kDense, kDense}));
 }
 
 TEST(RegionPlan, pieces_are_whole_tiles_of_the_hint) {
@@ -109,6 +109,22 @@ TEST(RegionPlan, any_number_of_dense_axes_are_one_axis) {
   })",
                  {kDense}),
             "s0*s1*s2*s3; 1; 0; (s0*s1*s2*s3+4095)//4096");
+}
+
+TEST(RegionPlan, axes_around_a_gap_merge_with_each_other) {
+  constexpr const char* kExp = R"(graph exp(%x: f32[s0, s1, s2, s3]) -> (f32[s0, s1, s2, s3]) {
+    %0 = exp(%x) : f32[s0, s1, s2, s3]
+    return %0
+  })";
+  const Dims whole = {Dim::symbol(0), Dim::symbol(1), Dim::symbol(2) * 2, Dim::symbol(3)},
+             part = {whole[0], whole[1], Dim::symbol(2), whole[3]};
+  const auto of = [&](const std::vector<int64_t>& steps, const Dims& sizes) {
+    const MemRef x =
+        part_of(dense_memref("x", {DType::F32, whole}), {"0", "0", "0", "0"}, sizes, steps);
+    return plan(kExp, {RegionLayout(x.layout, x.gaps)});
+  };
+  EXPECT_EQ(of({}, part), "s0*s1 s2*s3; 1; 0; s0*s1*((s2*s3+4095)//4096)");
+  EXPECT_EQ(of({1, 1, 2, 1}, part), "s0*s1*s2 s3; 1; 0; s0*s1*s2*((s3+4095)//4096)");
 }
 
 TEST(RegionPlan, inner_axes_merge_whatever_the_strides) {

@@ -38,7 +38,9 @@ bool RegionBody::takes_vectors() const {
     loads += is_read && i.accesses.back().step == AxisStep::Unit;
   }
   for (const RegionOutput& o : plan_.outputs)
-    if (node(o.instance).type.dtype != DType::F32) return false;
+    if (node(o.instance).type.dtype != DType::F32 || o.accesses.empty() ||
+        o.accesses.back().step != AxisStep::Unit)
+      return false;
   return loads > 0;
 }
 

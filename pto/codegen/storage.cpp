@@ -183,13 +183,13 @@ class StoragePlanner {
     return uses_[static_cast<size_t>(v)].size() == 1 && !is_output(v);
   }
 
-  // Lets who computes what a concat joins write it where it belongs, but for columns: no kernel
-  // stores elements with gaps between them.
+  // Lets who computes what a concat joins write it where it belongs. Only kernels store columns.
   void place_joined(Value concat, int buffer) {
     const Dims& whole = graph_[concat].type.shape;
     for (const Value operand : graph_[concat].operands) {
-      if (is_one(graph_[operand].type.shape.back()) && !is_one(whole.back())) continue;
+      const bool is_column = is_one(graph_[operand].type.shape.back()) && !is_one(whole.back());
       const Made part = joined_by(graph_, operand);
+      if (is_column && (part.node < 0 || graph_[part.node].op != Opcode::fused)) continue;
       const bool is_moved = part.node >= 0 && made_by(graph_, operand) != part;
       if (is_free(part) && (!is_moved || is_read_once(operand)))
         plan_.homes[part] = {buffer, concat};
@@ -224,6 +224,7 @@ class StoragePlanner {
     const Node& write = graph_[update];
     return view.op == Opcode::view && view.operands[0] == write.operands[0] &&
            view.type.shape == graph_[write.operands[1]].type.shape &&
+           view.attributes.axes == write.attributes.axes &&
            std::equal(view.operands.begin() + 1, view.operands.end(), write.operands.begin() + 2,
                       write.operands.end());
   }

@@ -169,8 +169,35 @@ TEST(Storage, TensorsAreMadeWhereAConcatJoinsThem) {
     return std::pair(s.homes.at({kFirst + 2, 0}).part_of, s.homes.at({kFirst + 3, 0}).part_of);
   };
   EXPECT_EQ(homes("4", "%3, %4"), std::pair(kJoin, kJoin));
-  EXPECT_EQ(homes("1", "%4, %3, %5"), std::pair(kJoin, -1));  // a column
+  EXPECT_EQ(homes("1", "%4, %3, %5"), std::pair(kJoin, -1));  // a column of a product
   EXPECT_EQ(homes("2", "%3, %3").first, -1);                  // read twice
+}
+
+TEST(Storage, AKernelStoresTheColumnsThatAConcatJoins) {
+  const Storage s =
+      planned_of("f32[4, 2]",
+                 "  %1 = fused(%x) graph f(%a: f32[4, 2]) -> (f32[4, 1]) {\n"
+                 "    %0 = amax(%a) {axes=[1]} : f32[4, 1]\n    return %0\n  } : f32[4, 1]\n"
+                 "  %2 = result(%1) {index=0} : f32[4, 1]\n"
+                 "  %3 = view(%x, %0, %0) : f32[4, 1]\n"
+                 "  %4 = concat(%2, %3) {axes=[1]} : f32[4, 2]\n  return %4\n",
+                 false);
+  EXPECT_EQ(s.homes.at({kFirst, 0}).part_of, kFirst + 3);
+}
+
+TEST(Storage, AKernelWritesEverySecondRowOnlyOverTheRowsThatItReads) {
+  const auto home = [](const std::string& steps) {
+    const Storage s =
+        planned("  %1 = view(%out, %0, %0)" + steps +
+                " : f32[2, 8]\n"
+                "  %2 = fused(%1) graph f(%a: f32[2, 8]) -> (f32[2, 8]) {\n"
+                "    %0 = exp(%a) : f32[2, 8]\n    return %0\n  } : f32[2, 8]\n"
+                "  %3 = result(%2) {index=0} : f32[2, 8]\n"
+                "  %4 = update(%out, %3, %0, %0) {steps=[2, 1]} : f32[4, 8]\n  return %4\n");
+    return s.homes.at({kFirst + 1, 0}).part_of;
+  };
+  EXPECT_EQ(home(" {steps=[2, 1]}"), kFirst + 3);
+  EXPECT_EQ(home(""), -1);
 }
 
 }  // namespace pto::storage_test

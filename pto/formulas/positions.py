@@ -15,6 +15,7 @@ from typing import Any
 from pto import _core
 from pto import language as tile
 from pto.formulas import NotExpressible
+from pto.language.parts import part_at, put_at
 from pto.language.shape import same_size
 from pto.language.tensor import Tensor
 
@@ -23,45 +24,25 @@ Indices = Sequence[Tensor | None]  # None: all of an axis
 
 def part(x: Tensor, axis: int, start: Any, size: Any) -> Tensor:
     """`size` neighbours along an axis, from `start` on."""
-    sizes, offsets = list(x.shape), [0] * x.ndim
-    sizes[axis], offsets[axis] = size, start
-    return tile.view(x, sizes, offsets)
-
-
-def _merged(shape: Sequence, axis: int) -> list:
-    """The shape with an axis and the next one as one."""
-    return [*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]]
-
-
-def _box(x: Tensor, axis: int, start: Any, size: Any, step: int) -> int | None:
-    """The begin of size * step elements that hold a strided part; None where there are too few."""
-    n = x.shape[axis]
-    if x.ndim == _core.MAX_RANK or not isinstance(start, int):
-        return None
-    if same_size(n, size * step):
-        return 0
-    if not isinstance(n, int) or not isinstance(size, int) or n < size * step:
-        return None
-    return min(start, n - size * step)
-
-
-def _columns(x: Tensor, axis: int, first: int, size: Any, step: int) -> Tensor:
-    """Groups of `step` neighbours from `first` on, which get an axis of their own."""
-    whole = size * step
-    box = x if same_size(x.shape[axis], whole) else part(x, axis, first, whole)
-    return tile.reshape(box, *x.shape[:axis], size, step, *x.shape[axis + 1 :])
+    return strided(x, axis, start, size, 1)
 
 
 def strided(x: Tensor, axis: int, start: Any, size: Any, step: int) -> Tensor:
-    """`size` elements along an axis from `start` on, `step` apart: a view where the axis has
-    size * step elements, else positions are counted."""
-    if step == 1:
-        return part(x, axis, start, size)
-    first = _box(x, axis, start, size, step)
-    if first is None:
-        return tile.index_select(x, axis, tile.arange(size) * step + start)
-    column = part(_columns(x, axis, first, size, step), axis + 1, start - first, 1)
-    return tile.reshape(column, *_merged(column.shape, axis))
+    """`size` elements along an axis from `start` on, `step` apart."""
+    sizes = list(x.shape)
+    sizes[axis] = size
+    return part_at(x, sizes, *_steps(x, axis, start, step))
+
+
+def _steps(x: Tensor, axis: int, start: Any, step: int) -> tuple[list, list]:
+    """The offsets and steps of such a part; one without elements may begin behind the axis."""
+    n = x.shape[axis]
+    if step != 1 and isinstance(start, int) and isinstance(n, _core.Dim):
+        start = n.min(start)
+    return tuple(
+        [number if one == axis else other for one in range(x.ndim)]
+        for number, other in ((start, 0), (step, 1))
+    )
 
 
 def padded(x: Tensor, pads: Sequence[Any], value: Any = 0) -> Tensor:
@@ -116,28 +97,9 @@ def without_border(d: Tensor, pads: Sequence[tuple[int, int]], reflects: bool) -
 
 def put_strided(x: Tensor, value: Tensor, axis: int, start: Any, step: int) -> Tensor:
     """x with the value in the place of strided(x, axis, start, value.shape[axis], step)."""
-    size, out = value.shape[axis], tile.clone(x)
-    first = 0 if step == 1 else _box(x, axis, start, size, step)
-    if first is None:
-        out[(*_all(axis), tile.arange(size) * step + start)] = value
-        return out
-    if step == 1:
-        tile.assemble(value, _offset(x.ndim, axis, start), out)
-        return out
-    columns = tile.clone(_columns(x, axis, first, size, step))
-    one = tile.unsqueeze(value, axis + 1)
-    tile.assemble(one, _offset(columns.ndim, axis + 1, start - first), columns)
-    box = tile.reshape(columns, *_merged(columns.shape, axis))
-    tile.assemble(box, _offset(x.ndim, axis, first), out)
+    out = tile.clone(x)
+    put_at(out, value, *_steps(x, axis, start, step))
     return out
-
-
-def _all(count: int) -> tuple[slice, ...]:
-    return (slice(None),) * count
-
-
-def _offset(rank: int, axis: int, start: Any) -> list:
-    return [start if one == axis else 0 for one in range(rank)]
 
 
 def repeated(x: Tensor, times: Sequence[Any]) -> Tensor:
@@ -249,7 +211,7 @@ def put(x: Tensor, indices: Indices, values: Tensor, adds: bool = False) -> Tens
     flat = tile.reshape(positions, math.prod(shape))
     out = tile.index_add(joined, place, flat, values) if adds else tile.clone(joined)
     if not adds:
-        out[(*_all(place), flat)] = values
+        out[(*(slice(None),) * place, flat)] = values
     out = out if len(axes) == 1 else tile.reshape(out, sizes)
     back = sorted(range(x.ndim), key=lambda axis: order[axis])
     return out if back == sorted(back) else tile.permute(out, back)

@@ -225,14 +225,32 @@ Value GraphBuilder::transpose(Value a, std::vector<int64_t> axes) {
   return add(std::move(node));
 }
 
-Value GraphBuilder::view(Value a, std::vector<Value> offsets, Dims shape) {
-  offsets.insert(offsets.begin(), a);
-  return add(make_node(Opcode::view, std::move(offsets), {type(a).dtype, std::move(shape)}));
+namespace {
+
+// Equal parts have equal steps: 1 where a single element lies, and none where all are 1.
+std::vector<int64_t> least_steps(std::vector<int64_t> steps, const Dims& part) {
+  for (size_t i = 0; i < std::min(steps.size(), part.size()); ++i)
+    if (is_one(part[i]) && steps[i] > 0) steps[i] = 1;
+  const bool has_steps = std::any_of(steps.begin(), steps.end(), [](int64_t k) { return k != 1; });
+  return has_steps ? steps : std::vector<int64_t>();
 }
 
-Value GraphBuilder::update(Value into, Value part, std::vector<Value> offsets) {
+}  // namespace
+
+Value GraphBuilder::view(Value a, std::vector<Value> offsets, Dims shape,
+                         std::vector<int64_t> steps) {
+  offsets.insert(offsets.begin(), a);
+  Node node = make_node(Opcode::view, std::move(offsets), {type(a).dtype, std::move(shape)});
+  node.attributes.axes = least_steps(std::move(steps), node.type.shape);
+  return add(std::move(node));
+}
+
+Value GraphBuilder::update(Value into, Value part, std::vector<Value> offsets,
+                           std::vector<int64_t> steps) {
   offsets.insert(offsets.begin(), {into, part});
-  return add(make_node(Opcode::update, std::move(offsets)));
+  Node node = make_node(Opcode::update, std::move(offsets));
+  node.attributes.axes = least_steps(std::move(steps), type(part).shape);
+  return add(std::move(node));
 }
 
 Value GraphBuilder::concat(std::vector<Value> parts, int64_t axis) {

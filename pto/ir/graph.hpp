@@ -84,11 +84,11 @@ using Value = int;  // index of a node in its graph
 
 // Attributes of a node; only the fields that its operation names are set.
 struct Attributes {
-  std::string name;                                  // input, scalar, tile; precision of matmul
-  std::variant<double, int64_t> value = 0.0;         // constant
-  std::vector<int64_t> axes;                         // reduce, transpose, along
-  int64_t index = 0;                                 // result
-  Dim size;                                          // size, extent
+  std::string name;                           // input, scalar, tile; precision of matmul
+  std::variant<double, int64_t> value = 0.0;  // constant
+  std::vector<int64_t> axes;                  // reduce, transpose, along; steps: view, update
+  int64_t index = 0;                          // result
+  Dim size;                                   // size, extent
   std::vector<std::shared_ptr<const Graph>> bodies;  // of loop, repeat, branch, fused, tile
   friend bool operator==(const Attributes& a, const Attributes& b);  // bodies compare by content
 };
@@ -163,8 +163,9 @@ class GraphBuilder {
   Value broadcast(Value a, Dims shape);
   Value reshape(Value a, Dims shape);  // to its own shape: a
   Value transpose(Value a, std::vector<int64_t> axes);
-  Value view(Value a, std::vector<Value> offsets, Dims shape);
-  Value update(Value into, Value part, std::vector<Value> offsets);
+  // Elements of a part may be some steps apart, one an axis; none: neighbours.
+  Value view(Value a, std::vector<Value> offsets, Dims shape, std::vector<int64_t> steps = {});
+  Value update(Value into, Value part, std::vector<Value> offsets, std::vector<int64_t> steps = {});
   Value concat(std::vector<Value> parts, int64_t axis);
   Value iota(Dims shape, int64_t axis);
   Value along(Opcode op, std::vector<Value> operands, int64_t axis);  // gather, scatters, scans

@@ -30,6 +30,10 @@ bool accepts(Opcode op, DType dtype);
 // Counts the axes from the front and sorts them. Throws pto::Error: out of range, repeated.
 std::vector<int64_t> normal_axes(Opcode op, std::vector<int64_t> axes, size_t rank);
 
+// Returns how many neighbours a part of this shape spans along each axis, where its elements lie
+// some steps apart, or none are given. An empty part of steps spans less than nothing.
+Dims span_of(const Dims& part, const std::vector<int64_t>& steps);
+
 // Says whether a type is one whole number or truth value, which programs keep in variables.
 bool is_number(const Type& type);
 

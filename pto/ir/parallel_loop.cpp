@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/ir/parallel_loop.hpp"
+#include "pto/ir/infer.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -102,6 +103,7 @@ class Writes {
 
   // True where the parts of two iterations that follow each other overlap along each axis.
   bool meets_itself(const Node& update) {
+    if (!update.attributes.axes.empty()) return false;  // they may lie in each other's gaps
     const Dims& part = body_[update.operands[1]].type.shape;
     for (size_t axis = 0; axis < part.size(); ++axis) {
       const Factor steps = factor(update.operands[2 + axis]);
@@ -132,7 +134,8 @@ class Writes {
   }
 
   // The axes along which a part does not meet those of other iterations, with its offsets there.
-  std::set<Place> places_of(const Node& node, size_t first_offset, const Dims& part) {
+  std::set<Place> places_of(const Node& node, size_t first_offset, const Dims& shape) {
+    const Dims part = span_of(shape, node.attributes.axes);
     std::set<Place> places;
     for (size_t axis = 0; axis < part.size(); ++axis) {
       const Value offset = node.operands[first_offset + axis];
@@ -182,7 +185,7 @@ class Writes {
 
   // Says why the parts that iterations write may meet; empty: they do not.
   std::string meets(const Node& update) {
-    const Dims& part = body_[update.operands[1]].type.shape;
+    const Dims part = span_of(body_[update.operands[1]].type.shape, update.attributes.axes);
     std::set<Value> quotients, remainders;  // by what the index is divided
     for (size_t axis = 0; axis < part.size(); ++axis) {
       const Value offset = update.operands[2 + axis];

@@ -58,6 +58,22 @@ TEST(ParallelLoop, TwoRowsAtTwiceTheIndexAreApartAndAtTheIndexAreNot) {
                                            "    return %3\n"));
 }
 
+TEST(ParallelLoop, RowsSomeStepsApartTakeTheRoomBetweenThem) {
+  const auto writes = [](const std::string& step, LoopObstacle* obstacle = nullptr) {
+    const std::string body =
+        "    %2 = view(%x, %0, %0) : f32[2, 8]\n"
+        "    %3 = mul(%i, %1) : i64[]\n"
+        "    %4 = update(%out, %2, %3, %0) {steps=[" +
+        step + ", 1]} : f32[s0, 8]\n    return %4\n";
+    return may_run_side_by_side(body, "1", obstacle);
+  };
+  LoopObstacle obstacle;
+  EXPECT_TRUE(writes("1"));
+  EXPECT_FALSE(writes("2"));
+  EXPECT_FALSE(writes("3", &obstacle));
+  EXPECT_FALSE(obstacle.is_certain);  // the rows of each lie between those of others
+}
+
 TEST(ParallelLoop, TilesByQuotientAndRemainderOfTheIndexAreApart) {
   const auto tiles = [](const std::string& rows, const std::string& cols, const std::string& size) {
     return "    %2 = extent {size=s0} : i64[]\n"

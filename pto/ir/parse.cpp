@@ -292,9 +292,9 @@ class GraphReader {
         in_.expect("name");
         in_.expect("=");
         node.attributes.name = in_.name();
-      } else if (in_.peek("axes")) {
-        require_takes(node, Field::Axes, "axes");
-        in_.expect("axes");
+      } else if (const bool has_steps = in_.peek("steps"); has_steps || in_.peek("axes")) {
+        require_takes(node, has_steps ? Field::Steps : Field::Axes, has_steps ? "steps" : "axes");
+        in_.expect(has_steps ? "steps" : "axes");
         in_.expect("=");
         in_.expect("[");
         in_.list("]", [&] { node.attributes.axes.push_back(in_.integer()); });

@@ -97,9 +97,14 @@ class Printer {
         return " {index=" + text(attributes.index) + "}";
       case Field::Size:
         return " {size=" + text(attributes.size) + "}";
-      case Field::Axes:
-        return " {axes=[" + joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) +
-               "]}";
+      case Field::Steps:
+        if (attributes.axes.empty()) return "";
+        [[fallthrough]];
+      case Field::Axes: {
+        const char* const name = operation(node.op).field == Field::Axes ? "axes" : "steps";
+        return std::string(" {") + name + "=[" +
+               joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) + "]}";
+      }
       case Field::Body:
         return bodies(attributes);
       case Field::Tile:

@@ -72,6 +72,25 @@ TEST(Program, reads_parts_whose_sizes_are_values_and_writes_into_what_it_carries
   EXPECT_THAT(interpret(graph, rows({0, 1}))[0].reals, ElementsAre(0, 4));
 }
 
+TEST(Program, reads_and_writes_parts_whose_elements_are_steps_apart) {
+  constexpr const char* kEvery = R"(graph every(%x: f32[s0, 3], %n: i64[]) -> (f32[s0, 3]) {
+  %0 = constant {value=0} : i64[]
+  %1 = view(%x, %n, %0) {steps=[1, 2]} : f32[1, 2]
+  %2 = neg(%1) : f32[1, 2]
+  %3 = update(%x, %2, %0, %0) {steps=[1, 2]} : f32[s0, 3]
+  return %3
+}
+)";
+  const Graph graph = parse(kEvery);
+  EXPECT_EQ(print(graph), kEvery);
+  const Array x = reals({2, 3}, {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(interpret(graph, {x, integers({}, {1})})[0].reals, ElementsAre(-4, 2, -6, 4, 5, 6));
+  EXPECT_THAT(what_of([&] {
+                interpret(graph, {x, integers({}, {2})});
+              }),
+              HasSubstr("axis 0, offset 2 and size 1 of 2"));
+}
+
 // x[n] if x has this place, else 0.
 constexpr const char* kElementOrZero =
     R"(graph element(%x: f32[s0], %n: i64[]) -> (f32[1], i64[]) {
@@ -259,6 +278,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Mistake{"update_rank", "update(%x, %n, %n, %n) : f32[2, 3]", "update: left is f32"},
         Mistake{"update_offsets", "update(%x, %x, %n) : f32[2, 3]", "update: shape [2, 3], part"},
+        Mistake{"update_steps", "update(%x, %x, %n, %n) {steps=[2, 1]} : f32[2, 3]",
+                "update: axis 0 of shape [2, 3] cannot hold [2, 3]"},
+        Mistake{"view_steps", "view(%x, %n, %n) {steps=[2]} : f32[1, 2]",
+                "view: the steps 2 for shape [2, 3]"},
+        Mistake{"view_step_0", "view(%x, %n, %n) {steps=[1, 0]} : f32[1, 2]",
+                "view: the steps 1, 0 for shape [2, 3]"},
         Mistake{"update_operands", "update(%x) : f32[2, 3]", "update: has 1 operands"},
         Mistake{"concat_axis", "concat(%x) {axes=[2]} : f32[2, 3]", "concat: axis 2 of shape"},
         Mistake{"concat_types", "concat(%x, %m) {axes=[0]} : f32[5, 3]", "concat: left is f32"},

@@ -262,7 +262,7 @@ class Generator {
   Value random_structure() {
     const Value a = random_.one_of(values_);
     const Dims shape = b_.type(a).shape;
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
       case 0:
         return there_and_back(a);
       case 1: {
@@ -276,6 +276,8 @@ class Generator {
         return shape.empty() ? counted(a) : with_changed_part(a);
       case 4:
         return shape.empty() ? counted(a) : first_of_two(a);
+      case 10:
+        return shape.empty() ? counted(a) : with_changed_steps(a);
       case 5:
         return shape.empty() ? counted(a) : sorted(a);
       case 6:
@@ -312,6 +314,17 @@ class Generator {
     shape[0] = symbol;
     const Value part = b_.view(a, zero_offsets(a), shape);
     return b_.update(a, negated(b_, part), zero_offsets(a));
+  }
+
+  // Adds a[::2] = -a[::2].
+  Value with_changed_steps(Value a) {
+    Dims shape = b_.type(a).shape;
+    std::vector<int64_t> steps(shape.size(), 1);
+    const size_t axis = random_.below(shape.size());
+    shape[axis] = floordiv(shape[axis] + 1, Dim(2));
+    steps[axis] = 2;
+    const Value part = b_.view(a, zero_offsets(a), shape, steps);
+    return b_.update(a, negated(b_, part), zero_offsets(a), steps);
   }
 
   // Adds the first half of a and -a.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/ir/segments.hpp"
+#include "pto/ir/infer.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -122,7 +123,7 @@ bool is_segment(Ref first, const Dim& size, const Scope& loop) {
 bool writes_own_segment(const Scope& scope, Value node, const Scope& loop) {
   const Ref ref = {&scope, node};
   if (ref.node().op == Opcode::update) {
-    const Dims& part = ref.operand(1).node().type.shape;
+    const Dims part = span_of(ref.operand(1).node().type.shape, ref.node().attributes.axes);
     for (size_t axis = 0; axis < part.size(); ++axis)
       if (is_segment(ref.operand(2 + axis), part[axis], loop)) return true;
     return false;
@@ -130,7 +131,7 @@ bool writes_own_segment(const Scope& scope, Value node, const Scope& loop) {
   if (ref.node().attributes.axes.size() != 1) return false;
   const Ref places = elements(ref.operand(1));
   const Node& view = places.node();
-  return view.op == Opcode::view && view.type.shape.size() == 1 &&
+  return view.op == Opcode::view && view.type.shape.size() == 1 && view.attributes.axes.empty() &&
          is_permutation(places.operand(0)) && is_common(origin(places.operand(0)), loop) &&
          is_segment(places.operand(1), view.type.shape[0], loop);
 }

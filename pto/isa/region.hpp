@@ -275,16 +275,26 @@ PTO_INLINE void store_rounded(W w, Half* p, Source& s, bool stream) {
 }
 // Stores elements some steps apart.
 template <class W, class S, class Source>
-PTO_INLINE void store_strided(W w, S* p, Source& s, int64_t stride) {
+PTO_INLINE void store_strided(W w, S* p, int64_t stride, Source& s) {
   auto t = convert<Stored<S>>(w, s);
-  Stored<S>* const to = reinterpret_cast<Stored<S>*>(p);
-  for (int i = 0; i < w.elements(); ++i) to[i * stride] = t.data()[i];
+  for (int i = 0; i < w.elements(); ++i)
+    lanes::store_element(reinterpret_cast<Stored<S>*>(p) + i * stride, t.data()[i]);
 }
-template <class W, class Half, class Source>
-PTO_INLINE void store_rounded_strided(W w, Half* p, Source& s, int64_t stride) {
-  auto t = rounded<Half>(w, s);
-  auto* const to = reinterpret_cast<typename decltype(t)::DType*>(p);
-  for (int i = 0; i < w.elements(); ++i) to[i * stride] = t.data()[i];
+// Stores two tiles so: at once where their elements lie in turn.
+template <class W, class P, class A, class Q, class B>
+PTO_INLINE void store_strided(W w, P* p, int64_t stride, A& a, Q* q, int64_t other, B& b) {
+  if constexpr (kSame<P, Q>)
+    if (__builtin_expect(stride == 2 && other == 2 && q == p + 1, 1)) {
+      using M = Stored<P>;
+      using Word = typename WordOf<sizeof(M)>::Unsigned;
+      auto t = convert<M>(w, a), u = convert<M>(w, b);
+      Word both[2][kStep];
+      __builtin_memcpy(both[0], t.data(), sizeof(M) * size_t(w.elements()));
+      __builtin_memcpy(both[1], u.data(), sizeof(M) * size_t(w.elements()));
+      return lanes::join_rows(reinterpret_cast<Word*>(p), both[0], kStep, 2, w.elements());
+    }
+  store_strided(w, p, stride, a);
+  store_strided(w, q, other, b);
 }
 // Stores one element, a row's own value.
 template <class S, class Source>

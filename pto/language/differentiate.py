@@ -206,13 +206,14 @@ def _sorted(d: Tensor, y: Tensor, _: Any, x: Tensor) -> tuple:
     return (along("scatter", x.ndim - 1, zeros(x), positions, d),)
 
 
-def _part(d: Tensor, like: Tensor, offsets: Sequence[Any]) -> Tensor:
+def _part(d: Tensor, like: Tensor, offsets: Sequence[Any], steps: Sequence[int] = ()) -> Tensor:
     at = [offset.value if isinstance(offset, Tensor) else offset for offset in offsets]
-    return _made(d, lambda b: b.view(d.value, at, tuple(like.shape)))
+    return _made(d, lambda b: b.view(d.value, at, tuple(like.shape), steps))
 
 
-def _put(into: Tensor, part: Tensor, offsets: Sequence[Tensor]) -> Tensor:
-    return _made(into, lambda b: b.update(into.value, part.value, [at.value for at in offsets]))
+def _put(into: Tensor, part: Tensor, offsets: Sequence[Tensor], steps: Sequence[int]) -> Tensor:
+    at = [offset.value for offset in offsets]
+    return _made(into, lambda b: b.update(into.value, part.value, at, steps))
 
 
 def _joined(d: Tensor, y: Tensor, axes: list[int], *parts: Tensor) -> tuple:
@@ -230,9 +231,10 @@ def _turned(d: Tensor, y: Tensor, axes: list[int], x: Tensor) -> tuple:
     return (_made(d, lambda b: b.transpose(d.value, back)),)
 
 
-def _updated(d: Tensor, y: Tensor, _: Any, x: Tensor, part: Tensor, *at: Tensor) -> tuple:
-    d_part = _part(d, part, at)  # first, so that the next may lie in the place of d
-    return _put(d, zeros(part), at), d_part
+def _updated(d: Tensor, y: Tensor, steps: list[int], x: Tensor, part: Tensor,
+             *at: Tensor) -> tuple:  # fmt: skip
+    d_part = _part(d, part, at, steps)  # first, so that the next may lie in the place of d
+    return _put(d, zeros(part), at, steps), d_part
 
 
 def _multiplied(d: Tensor, y: Tensor, _: Any, a: Tensor, b: Tensor) -> tuple:
@@ -300,7 +302,7 @@ _RULES: dict[str, Callable[..., tuple]] = {
 }
 _INTO_PARTS: dict[str, Callable[..., Tensor]] = {
     # (gradient of the result, that of what it reads, axes, positions...) -> the latter, added to
-    "view": lambda d, into, _, *at: _put(into, _part(into, d, at) + d, at),
+    "view": lambda d, into, steps, *at: _put(into, _part(into, d, at, steps) + d, at, steps),
     "gather": lambda d, into, axes, index: along("scatter_add", axes[0], into, index, d),
 }
 TILE_GRADIENTS: dict[str, Callable[..., list]] = {}  # of tile_operation.py, by name

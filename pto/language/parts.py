@@ -5,9 +5,10 @@
     out[i, h] = page.amax(0)
 
 Positions and bounds are whole numbers (whole.py), or the positions of one axis are an integer
-tensor: x[rows], out[:, rows] = y (selection.py). A step, a negative bound from data, and a part
-that reaches beyond its tensor are errors, the last one at the call. Indexing copies nothing of what
-it stands for: values never change, a write makes the next version.
+tensor: x[rows], out[:, rows] = y (selection.py). Steps are whole numbers above 0, known while
+tracing: x[:, 1::2]. A negative bound from data, and a part that reaches beyond its tensor, are
+errors, the last one at the call. Indexing copies nothing of what it stands for: values never
+change, a write makes the next version.
 
 Thread safety: as a trace.
 """
@@ -15,15 +16,15 @@ Thread safety: as a trace.
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from pto import _core
-from pto.errors import InvalidIndex, InvalidType
+from pto.errors import InvalidIndex
 from pto.language.dtypes import i64
 from pto.language.local import LocalTensor
-from pto.language.location import describe, fail
+from pto.language.location import fail
 from pto.language.operands import Key, Operand, Whole
 from pto.language.operation import a_sequence, method, must_be_traced
 from pto.language.selection import at_positions, positions_in, put_at_positions
 from pto.language.shape import reshape, same_size
+from pto.language.slices import of_slice
 from pto.language.symbol import is_whole
 from pto.language.tensor import ShortPart, Tensor
 from pto.language.types import constant
@@ -32,13 +33,14 @@ from pto.language.writes import check_writes, fitting, replace
 
 
 class Part:
-    """An index: the offset and size of each axis, and the shape of what it reads."""
+    """An index: the offset, size and step of each axis, and the shape of what it reads."""
 
-    __slots__ = ("has_new_axes", "is_whole", "offsets", "shape", "sizes", "stays")
+    __slots__ = ("has_new_axes", "is_whole", "offsets", "shape", "sizes", "stays", "steps")
 
     def __init__(self) -> None:
         self.offsets: list[Any] = []
         self.sizes: list[Any] = []
+        self.steps: list[int] = []
         self.shape: list[Any] = []  # of the result: kept and new axes
         self.stays: list[bool] = []  # axes that are kept
         self.is_whole, self.has_new_axes = True, False
@@ -64,9 +66,10 @@ def part_of(x: Tensor, key: Any) -> Part:
             part.shape.append(1)
             part.has_new_axes = True
             continue
-        offset, size, stays = _of_axis(x, axis, k)
+        offset, size, step, stays = _of_axis(x, axis, k)
         part.offsets.append(offset)
         part.sizes.append(size)
+        part.steps.append(step)
         part.stays.append(stays)
         part.shape += [size] if stays else []
         is_all = stays and _is(offset, 0) and same_size(size, x.shape[axis])
@@ -105,11 +108,11 @@ def _complete(x: Tensor, keys: tuple) -> list:
     return [*keys[:at], *full, *keys[at + 1 :]]
 
 
-def _of_axis(x: Tensor, axis: int, key: Any) -> tuple[Any, Any, bool]:
-    """(offset, size, whether the axis stays) of one position or slice."""
+def _of_axis(x: Tensor, axis: int, key: Any) -> tuple[Any, Any, int, bool]:
+    """(offset, size, step, whether the axis stays) of one position or slice."""
     n = x.shape[axis]
     if isinstance(key, slice):
-        return *_of_slice(x, axis, key), True
+        return *of_slice(x, axis, key), True
     if not is_whole(key):
         fail(
             f"the index {key!r}"[:60],
@@ -120,56 +123,7 @@ def _of_axis(x: Tensor, axis: int, key: Any) -> tuple[Any, Any, bool]:
     at = plain(key)
     if isinstance(at, int) and isinstance(n, int) and not -n <= at < n and not _may_not_run(x):
         _outside(axis, at, n)
-    return (n + at if isinstance(at, int) and at < 0 else at), 1, False
-
-
-def _of_slice(x: Tensor, axis: int, key: slice) -> tuple[Any, Any]:
-    n = x.shape[axis]
-    for bound in (key.start, key.stop):
-        if bound is not None and not is_whole(bound):
-            fail(
-                f"a bound of a slice is {describe(bound)}",
-                "bounds are whole numbers: integers, sizes, or elements of integer tensors",
-                "index the tensor to its element, or cast it",
-                InvalidType,
-            )
-    if key.step is not None and not (is_whole(key.step) and same_size(plain(key.step), 1)):
-        fail(
-            f"a slice with the step {key.step!r}"[:60],
-            "a part is a box of neighbouring elements",
-            "split the axis: x.reshape(n // k, k)[:, 0] is every k-th element",
-            InvalidIndex,
-        )
-    start = 0 if key.start is None else plain(key.start)
-    stop = n if key.stop is None else plain(key.stop)
-    from_end = 0 if key.stop is None else stop  # both bounds counted from the end
-    are_known = all(isinstance(b, int) for b in (start, from_end))
-    ends_there = are_known and (key.stop is None or from_end < 0)
-    if isinstance(n, _core.Dim) and ends_there and start < 0:
-        return n + start, (from_end - start if from_end > start else 0)
-    start, stop = (n + b if isinstance(b, int) and b < 0 else b for b in (start, stop))
-    if all(isinstance(b, int) for b in (start, stop, n)):
-        start, stop, _ = slice(start if start > 0 else 0, stop if stop > 0 else 0).indices(n)
-        return start, (stop - start if stop > start else 0)
-    if isinstance(start, int) and isinstance(stop, int) and stop <= start:
-        return 0, 0
-    return start, _distance(x, start, stop)
-
-
-def _distance(x: Tensor, start: Any, stop: Any) -> Any:
-    """stop - start as a size; a difference of `a + 3` and `a` is 3, also for traced numbers."""
-    if not isinstance(start, Tensor) and not isinstance(stop, Tensor):
-        return stop - start
-    if isinstance(start, Tensor) and isinstance(stop, Tensor):
-        op, operands, _ = x.trace.builder.node(stop.value)
-        if op == "add" and start.value in operands:
-            other = operands[operands[0] == start.value]
-            if x.trace.builder.node(other)[0] == "constant":
-                return int(x.trace.builder.number(other))
-    if _is(start, 0):
-        return sized(x.trace, stop, "a slice")
-    trace = x.trace
-    return sized(trace, whole(trace, stop, "a slice") - whole(trace, start, "a slice"), "a slice")
+    return (n + at if isinstance(at, int) and at < 0 else at), 1, 1, False
 
 
 def _may_not_run(x: Tensor) -> bool:
@@ -188,18 +142,20 @@ def _at_call(x: Tensor, sizes: Sequence[Any]) -> tuple:
                  for n, size in zip(x.shape, map(plain, sizes), strict=True))  # fmt: skip
 
 
-def _read(x: Tensor, offsets: list[int], sizes: Sequence[Any]) -> int:
+def _read(x: Tensor, offsets: list[int], sizes: Sequence[Any], steps: Sequence[int] = ()) -> int:
     """The part of x at these offsets."""
     at_call, b = _at_call(x, sizes), x.trace.here()
-    value = b.view(x.value, offsets, at_call)
+    value = b.view(x.value, offsets, at_call, steps)
     return b.reshape(value, tuple(sizes)) if _may_not_run(x) else value
 
 
-def _changed(x: Tensor, value: int, offsets: list[int], sizes: Sequence[Any]) -> int:
+def _changed(
+    x: Tensor, value: int, offsets: list[int], sizes: Sequence[Any], steps: Sequence[int] = ()
+) -> int:
     """The version of x with the value, of these sizes, at these offsets."""
     if _may_not_run(x):
         value = x.trace.here().reshape(value, _at_call(x, sizes))
-    return x.trace.here().update(x.old(), value, offsets)
+    return x.trace.here().update(x.old(), value, offsets, steps)
 
 
 def _outside(axis: int, at: Any, n: Any) -> NoReturn:
@@ -217,7 +173,7 @@ def _offsets(x: Tensor, offsets: list[Any]) -> list[int]:
 
 @method("__getitem__")
 def index(x: Tensor, key: Key) -> Tensor:
-    """x[i, :n, None]: a part of x; a whole number takes its axis out, None puts one of size 1 in.
+    """x[i, :n, ::2, None]: a part of x; a number takes its axis out, None puts one of size 1 in.
 
     An element of an integer tensor is a number, which can be a position, a bound or a count. One
     integer tensor in the index names several positions, and its axes take the place of its own.
@@ -232,7 +188,7 @@ def index(x: Tensor, key: Key) -> Tensor:
     part = part_of(x, key)
     value = x.value
     if not part.is_whole:
-        value = _read(x, _offsets(x, part.offsets), part.sizes)
+        value = _read(x, _offsets(x, part.offsets), part.sizes, part.steps)
     if len(part.shape) != x.ndim or part.has_new_axes or part.is_whole:
         value = x.trace.here().reshape(value, tuple(part.shape))
     found = Tensor(x.trace, value, weak=x.weak)
@@ -268,7 +224,7 @@ def put(x: Tensor, key: Key, value: Operand) -> None:
     new = fitting(x, value, part.shape)
     if not part.is_whole:
         new = x.trace.here().reshape(new, tuple(part.sizes))
-        new = _changed(x, new, _offsets(x, part.offsets), part.sizes)
+        new = _changed(x, new, _offsets(x, part.offsets), part.sizes, part.steps)
     replace(x, new)
 
 
@@ -328,10 +284,22 @@ def view(
                     "pass at most the shape",
                 )
         box = _box(x, valid, offsets, "view")
-    sizes = tuple(sized(x.trace, size, "view") for size, _ in box)
-    at = _offsets(x, [offset for _, offset in box])
-    part = Tensor(x.trace, _read(x, at, sizes))
+    part = part_at(x, *zip(*box, strict=True)) if box else x
     return part if valid_shape is None else ShortPart(part, room)
+
+
+def part_at(
+    x: Tensor, shape: Sequence[Any], offsets: Sequence[Any], steps: Sequence[int] = ()
+) -> Tensor:
+    """The part of x with this shape at these offsets, some steps apart along each axis."""
+    sizes = tuple(sized(x.trace, size, "view") for size in shape)
+    return Tensor(x.trace, _read(x, _offsets(x, offsets), sizes, steps))
+
+
+def put_at(into: Tensor, value: Tensor, offsets: Sequence[Any], steps: Sequence[int] = ()) -> None:
+    """Puts `into` on a version with the value in the place of such a part."""
+    new = fitting(into, value, list(value.shape))
+    replace(into, _changed(into, new, _offsets(into, offsets), value.shape, steps))
 
 
 def _viewed(x: Tensor, *given: Any, **others: Any) -> Tensor:
@@ -364,8 +332,7 @@ def assemble(value: Tensor, offsets: Sequence[Whole], into: Tensor) -> None:
         into.take_type(value, all(is_whole(one) and _is(plain(one), 0) for one in at))
     check_writes(into)
     _box(into, value.shape, at, "assemble")
-    new = fitting(into, value, list(value.shape))
-    replace(into, _changed(into, new, _offsets(into, at), value.shape))
+    put_at(into, value, at)
 
 
 def move(value: Tensor, into: Tensor) -> None:

@@ -96,12 +96,18 @@ Answer move_broadcast(GraphBuilder& b, const Node& node) {
   return b.transpose(b.broadcast(x, unturned(node.type.shape, axes)), axes);
 }
 
+std::vector<int64_t> unturned_steps(const Node& part, const Axes& axes) {
+  return part.attributes.axes.empty() ? part.attributes.axes : unturned(part.attributes.axes, axes);
+}
+
 Answer move_view(GraphBuilder& b, const Node& node) {
   const Axes axes = axes_of_operands(b, {node.operands[0]});
   if (axes.empty()) return std::nullopt;
   const std::vector<Value> offsets(node.operands.begin() + 1, node.operands.end());
   const Value x = b.node(node.operands[0]).operands[0];
-  return b.transpose(b.view(x, unturned(offsets, axes), unturned(node.type.shape, axes)), axes);
+  return b.transpose(b.view(x, unturned(offsets, axes), unturned(node.type.shape, axes),
+                            unturned_steps(node, axes)),
+                     axes);
 }
 
 Answer move_update(GraphBuilder& b, const Node& node) {
@@ -111,7 +117,8 @@ Answer move_update(GraphBuilder& b, const Node& node) {
   const auto both = all_unturned(b, tensors, axes);
   if (!both) return std::nullopt;
   const std::vector<Value> offsets(node.operands.begin() + 2, node.operands.end());
-  return b.transpose(b.update((*both)[0], (*both)[1], unturned(offsets, axes)), axes);
+  return b.transpose(
+      b.update((*both)[0], (*both)[1], unturned(offsets, axes), unturned_steps(node, axes)), axes);
 }
 
 Answer merge_transposes(GraphBuilder& b, const Node& node) {

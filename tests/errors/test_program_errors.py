@@ -142,7 +142,7 @@ def loop_in_a_helper(x, rows, out):
 
 
 def step_of_slice(x, rows, out):
-    out[0] = x[::2][0]
+    out[0] = x[::-2][0]
 
 
 def real_index(x, rows, out):
@@ -277,7 +277,7 @@ CASES = {
     branches_differ: (TypeError, "one branch returns", "equal", ""),
     branch_of_vector: (TypeError, "the condition is bool[", "one condition", "pto.where"),
     loop_in_a_helper: (TypeError, "whose text was not read", "", "@pto.jit"),
-    step_of_slice: (IndexError, "a slice with the step 2", "box", ""),
+    step_of_slice: (IndexError, "a slice with the step -2", "above 0", "pto.flip"),
     real_index: (IndexError, "the index 1.5", "whole numbers", ""),
     too_many: (IndexError, "3 positions", "one position for each axis", ""),
     position_beyond: (IndexError, "gather: position 3 along axis 0", "less than", "pto.clip"),

@@ -29,8 +29,9 @@ struct Bounded;    // interpret.hpp
 using Operands = std::vector<const Node*>;
 
 // A field of Attributes that a node has and its text shows: {value=0.5}, {axes=[0, 2]}, a graph.
-// Tile: a name, and at most one graph. Precision: a name that may be missing.
-enum class Field : uint8_t { None, Value, Axes, Index, Size, Body, Tile, Precision };
+// Tile: a name, and at most one graph. Precision: a name that may be missing. Steps: axes that may
+// be missing, which are steps along each axis.
+enum class Field : uint8_t { None, Value, Axes, Index, Size, Body, Tile, Precision, Steps };
 
 // Code generation makes this of a node.
 enum class KernelForm : uint8_t {

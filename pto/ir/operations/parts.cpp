@@ -16,10 +16,18 @@ namespace {
 // Checks the offsets, the operands from `first` on, and that a part of these sizes can lie inside.
 void require_part(const Node& node, const Operands& operands, size_t first, const Dims& part) {
   const Dims& whole = type(operands, 0).shape;
+  const std::vector<int64_t>& steps = node.attributes.axes;
+  if (!steps.empty() && (steps.size() != whole.size() ||
+                         std::any_of(steps.begin(), steps.end(), [](int64_t k) { return k < 1; })))
+    fail({label(node.op) + ": the steps " +
+              joined(steps, ", ", [](int64_t step) { return text(step); }) + " for shape " +
+              text(whole),
+          "a part has a step of 1 or more for each axis, or none", "give a step for every axis"});
   const std::string about = label(node.op) + ": axis ";
+  const Dims span = span_of(part, steps);
   for (size_t i = 0; i < whole.size(); ++i) {
     require_scalar(node.op, type(operands, first + i), "an offset");
-    if (whole[i].is_constant() && part[i].is_constant() && part[i].value() > whole[i].value())
+    if (whole[i].is_constant() && span[i].is_constant() && span[i].value() > whole[i].value())
       fail({about + std::to_string(i) + " of shape " + text(whole) + " cannot hold " + text(part),
             "a view lies inside its tensor", "make the view smaller"});
   }
@@ -29,18 +37,21 @@ void require_part(const Node& node, const Operands& operands, size_t first, cons
 std::vector<size_t> places_of_part(const Evaluation& in, const Node& node, size_t first,
                                    const std::vector<int64_t>& whole,
                                    const std::vector<int64_t>& part) {
-  const auto dense = dense_strides(whole);
+  auto strides = dense_strides(whole);
   int64_t start = 0;
   for (size_t i = 0; i < part.size(); ++i) {
     const int64_t offset = in.operand(node, first + i).array.integers[0];
-    if (offset < 0 || part[i] < 0 || offset > whole[i] - part[i])
+    const int64_t step = node.attributes.axes.empty() ? 1 : node.attributes.axes[i];
+    const int64_t span = part[i] * step - (step - 1);
+    if (offset < 0 || part[i] < 0 || offset > whole[i] - span)
       fail({label(node.op) + ": axis " + std::to_string(i) + ", offset " + text(offset) +
-                " and size " + text(part[i]) + " of " + text(whole[i]),
+                " and size " + text(span) + " of " + text(whole[i]),
             "a view lies inside its tensor", "choose a smaller offset or size"},
            ErrorKind::Index);
-    start += offset * dense[i];
+    start += offset * strides[i];
+    strides[i] *= step;
   }
-  return places(part, dense, start);
+  return places(part, strides, start);
 }
 
 // Elements at an offset that compiled code may compute differently may have any value.
@@ -158,13 +169,22 @@ std::vector<Bounded> evaluate_concat(Evaluation& in, const Node& node) {
 
 }  // namespace
 
+Dims span_of(const Dims& part, const std::vector<int64_t>& steps) {
+  Dims span = part;
+  for (size_t i = 0; i < std::min(span.size(), steps.size()); ++i)
+    if (steps[i] != 1) span[i] = span[i] * Dim(steps[i]) - Dim(steps[i] - 1);
+  return span;
+}
+
 namespace operations {
 
 constinit const Operation view{.info = {"view", "", Family::Structure, -1},
+                               .field = Field::Steps,
                                .kernel = KernelForm::Step,
                                .infer = infer_view,
                                .evaluate = evaluate_view};
 constinit const Operation update{.info = {"update", "", Family::Structure, -1},
+                                 .field = Field::Steps,
                                  .kernel = KernelForm::Step,
                                  .infer = infer_update,
                                  .evaluate = evaluate_update};
