@@ -50,8 +50,10 @@ from bench import models as models
 from bench import quantized as quantized
 from bench import tasks as tasks
 from bench import tiles as tiles
+from pto.bench.command import check_writable
 from pto.bench.peers import missing, set_threads
 from pto.bench.runner import CASES, Outcome, Setting, measure
+from pto.errors import Failure
 
 if importlib.util.find_spec("jax"):
     importlib.import_module("bench.frameworks_jax")  # registers cases
@@ -129,12 +131,25 @@ def arguments(argv: list[str]) -> argparse.Namespace:
             parser.error(f"no case is named {name!r}; there are: {', '.join(known)}")
     if chosen.rounds and chosen.rounds < 10 and chosen.case != ["aten"]:
         parser.error(f"--rounds {chosen.rounds}: a median of fewer than 10 samples says little")
+    settings = [one for name in chosen.case if name in CASES for one in CASES[name].settings()]
+    has_program = any(name in PROGRAMS for name in chosen.case)
+    if settings and not has_program and not any(wanted(one, chosen) for one in settings):
+        sizes = sorted({size_text(one) for one in settings})
+        threads = sorted({one.threads for one in settings})
+        parser.error(f"no setting has this --size and --threads; there are: {sizes}, {threads}")
+    try:
+        check_writable("--json", chosen.json)
+    except Failure as error:
+        parser.error(str(error))
     return chosen
 
 
+def size_text(setting: Setting) -> str:
+    return "x".join(map(str, setting.size))
+
+
 def wanted(setting: Setting, chosen: argparse.Namespace) -> bool:
-    size = "x".join(map(str, setting.size))
-    return (not chosen.size or size in chosen.size) and (
+    return (not chosen.size or size_text(setting) in chosen.size) and (
         not chosen.threads or setting.threads in chosen.threads
     )
 

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pto.container import path_of, reason
 from pto.errors import Failure, InvalidValue, MissingFile
 from pto.sources import CPP_SUFFIXES
+from pto.whole_files import write_whole
 
 if TYPE_CHECKING:
     from pto.studio import Document
@@ -36,19 +38,35 @@ def html(
 ) -> str:  # noqa: B006 never changed
     """The text of the page of a trace: its JSON, or the path of its file, under that name. Written
     to `path` if one is given. Raises Failure without Bokeh, and where it cannot be written."""
+    if path is not None:
+        path = path_of(path, "html")
+        refuse_own(trace, path)
     document = read(trace, sources, functions)
     document.name = name or document.name
     text = importlib.import_module("pto.studio").page(document)
     if path is not None:
-        try:
-            Path(path).write_text(text, encoding="utf-8")
-        except OSError as error:
+        try:  # a name in a trace may have half of a letter
+            write_whole(path, [text.encode(errors="backslashreplace")])
+        except (OSError, ValueError) as error:  # a NUL in the name
             raise Failure(
-                f"the page cannot be written to {path}: {error.strerror}",
+                f"the page cannot be written to {path}: {reason(error)}",
                 "its folder must exist, take new files and have room",
                 "pass another path, or make room there",
             ) from None
     return text
+
+
+def refuse_own(shown: Any, path: str | os.PathLike) -> None:
+    """Refuses a page in the place of the file that it shows."""
+    try:
+        is_own = os.path.samefile(shown, path)
+    except (OSError, ValueError, TypeError):  # one is not there; the JSON of a trace is no file
+        return
+    if is_own:
+        raise InvalidValue(
+            f"the page {path} would replace the file that it shows",
+            "a page is a file of its own", "pass another path",
+        )  # fmt: skip
 
 
 def read(

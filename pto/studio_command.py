@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pto import container, pages
-from pto.errors import Error, InvalidValue
+from pto.errors import Error, InvalidValue, MissingFile
 from pto.language.dtypes import numpy_type
 from pto.language.op import Operator
 from pto.language.packaged_operator import as_function
@@ -38,6 +38,12 @@ def write(what: str, path: str = "", sources: Iterable[str | os.PathLike] = ()) 
         html_of_call(what, page)
     else:
         page = path or what.removesuffix(".json").removesuffix(".pto") + ".html"
+        pages.refuse_own(what, page)
+        for missing in (one for one in sources if not os.path.exists(one)):
+            raise MissingFile(
+                f"studio --source {missing}: there is no such file or folder",
+                "the page shows it beside the trace", "correct the path, or leave it out",
+            )  # fmt: skip
         pages.html(of_package(what) if container.is_package(what) else what, page, sources)
     return page
 
@@ -61,6 +67,7 @@ def html_of_call(text: str, path: str | os.PathLike) -> None:
             f"studio: {text!r:.80} names no call",
             "it is a file or a module, and a call of a jitted function or an operator in it", _FORM,
         )  # fmt: skip
+    pages.refuse_own(name, path)
     names = {kind: _Filled(kind) for kind in _KINDS} | vars(module_of(name, "studio"))
 
     def value(one: ast.expr) -> Any:

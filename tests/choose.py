@@ -98,7 +98,7 @@ def by_name(name: str, found: list[Law] | None = None) -> Chosen:
     chosen = [law for law in found if name in (full[law], law.name)]
     chosen = chosen or [law for law in found if name in full[law]]
     if not chosen:
-        known = [*full.values(), *(law.name for law in found)]
+        known = {*full.values(), *(law.name for law in found)}
         close = difflib.get_close_matches(name, known, 3, 0.5)
         raise SystemExit(
             f"error: there is no test {name!r}\n  why: it is no name of docs/laws.md, no part of"

@@ -41,30 +41,30 @@ MAY_USE = {
 # Lines that are neither blank nor comment, tests apart; "pto": the files beside the rooms.
 # A commit that raises a number says why.
 BUDGETS = {
-    "abi": 900,
-    "adapters": 19205,
-    "aten": 3610,
-    "base": 1665,
+    "abi": 905,
+    "adapters": 19330,
+    "aten": 3615,
+    "base": 1910,
     "bench": 1224,
     "bindings": 5760,
     "cmake": 90,
-    "codegen": 4165,  # loads at places of an index took 145, short last axes 175
+    "codegen": 4190,  # loads at places of an index took 145, short last axes 175
     "compat": 3955,
     "compiler": 2260,
     "device": 465,
     "formulas": 600,
     "graphs": 190,
-    "ir": 5645,
+    "ir": 5660,
     "isa": 22880,  # functions of doubles on vectors took 300; elements some steps apart 180
-    "language": 13365,
+    "language": 13370,
     "launch": 7205,
     "models": 2500,
-    "operators": 3385,
+    "operators": 3390,
     "ops": 5180,
     "passes": 3535,
-    "pto": 2340,
+    "pto": 2365,
     "studio": 1000,
-    "tasks": 11800,
+    "tasks": 11825,
     "testing": 1290,  # most of it moved here from tests/conformance
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}

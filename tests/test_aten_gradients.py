@@ -33,6 +33,9 @@ PAIRS = {
     "mish": (lambda x: ours("mish", x), lambda d, x, y: ours("mish_backward", d, x)),
     "elu": (lambda x: ours("elu", x, 1.3, 1.1, 0.9),
             lambda d, x, y: ours("elu_backward", d, 1.3, 1.1, 0.9, False, x)),
+    "elu of a negative scale": (
+        lambda x: ours("elu", x, -2.0, 1.1, -0.5),
+        lambda d, x, y: ours("elu_backward", d, -2.0, 1.1, -0.5, False, x)),
     "elu by its result": (lambda x: ours("elu", x, 1.3),
                           lambda d, x, y: ours("elu_backward", d, 1.3, 1, 1, True, y)),
     "leaky_relu": (lambda x: ours("leaky_relu", x, 0.2),
@@ -174,3 +177,11 @@ def test_the_gradients_of_group_norm_are_those_of_its_row():
     made = ours("native_group_norm_backward", d, x, mean, inverse, w, 4, 6, 5, 2, [True] * 3)
     for one, leaf in zip(made, leaves, strict=True):
         assert torch.allclose(one, leaf.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_a_result_of_elu_that_may_fall_is_the_error_of_aten():
+    x = torch.linspace(-2, 2, 64)
+    with pytest.raises(RuntimeError, match="negative slope"):
+        pto.aten.elu_backward(x, -1.0, 1, 1, True, x)
+    with pytest.raises(pto.Error, match="does not tell the sign"):
+        ours("elu_backward", x, -1.0, 1, 1, True, x)

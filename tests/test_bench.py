@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bench import frameworks_mindspore, report
-from bench.__main__ import SHARES
+from bench.__main__ import SHARES, arguments
 from pto.adapters.torch import activation
 from pto.bench import runner, timing
 from pto.bench.ceilings import peaks, ways
@@ -211,6 +211,18 @@ def test_a_large_result_is_checked_at_its_ends_and_between():
     rows = runner.sampled_rows(65536)
     assert rows[0] == 0 and rows[-1] == 65535 and len(rows) == runner.CHECKED_ROWS
     assert runner.sampled_rows(32).tolist() == list(range(32))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("softmax --json none/t.json", "bench: --json none/t.json: No such file or directory"),
+     ("softmax --size 3x3", "no setting has this --size and --threads; there are: ['"),
+     ("softmax --threads 999", "no setting has this --size and --threads; there are: ['")],
+)  # fmt: skip
+def test_what_would_be_lost_or_measures_nothing_is_refused_in_front(line, says, capsys):
+    with pytest.raises(SystemExit):
+        arguments(line.split())
+    assert says in capsys.readouterr().err
 
 
 def test_two_cases_of_one_name_are_an_error():

@@ -29,6 +29,9 @@ def test_a_name_is_that_of_a_test_or_a_part_of_one():
 def test_an_unknown_name_is_refused_with_its_neighbours():
     with pytest.raises(SystemExit, match="no test 'are_exakt'(.|\n)*why: (.|\n)*fix: .*are_exact"):
         choose.by_name("are_exakt", FOUND)
+    with pytest.raises(SystemExit) as refused:
+        choose.by_name("sums_are_exakt", FOUND)
+    assert str(refused.value).count("test_sums_are_exact") == 1
 
 
 def test_a_folder_stands_for_what_includes_it(tmp_path):

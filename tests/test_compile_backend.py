@@ -73,6 +73,10 @@ def test_fallback_error_names_the_line_that_aten_would_run():
         compiled(model, options={"fallback": "error"})(torch.randn(4))
     x = torch.randn(4)
     assert_same(compiled(torch.exp, options={"fallback": "error"})(x), x.exp())
+    checked, x = compiled(F.binary_cross_entropy, options={"fallback": "error"}), x.sigmoid()
+    assert_same(checked(x, x), F.binary_cross_entropy(x, x))
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        checked(x + 1, x)
 
 
 def test_dump_writes_the_graph_its_function_and_each_program(tmp_path):

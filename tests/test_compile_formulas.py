@@ -62,6 +62,16 @@ CASES = {
                    (x > 0).masked_fill(x == 6, 0.5)), WHOLE),
     "numbers that are not 0": (lambda x: torch.linalg.vector_norm(x, 0, -1), AWKWARD),
     "a power of -0.5": (lambda x: x**-0.5, AWKWARD),
+    "odd powers that f32 takes for even ones": (
+        lambda x: (x ** (2**24 + 1), x ** (-(2**24) - 1), x ** (2.0**40 + 1), x.double() ** 2**53),
+        tensor([-1.0, 1.0, -2.0, 0.5, -0.0, 0.0, -INF, NAN])),
+    "norms of one element": (
+        lambda x: [torch.linalg.vector_norm(x, order, dim) * x * x
+                   for order in (2, 3, 0.5, -1, 0, INF) for dim in (1, (1, -1))],
+        tensor([[[3e38]], [[-3e38]], [[1e-40]], [[NAN]], [[-INF]]])),
+    "integers that f16 does not hold": (
+        lambda x, n: (torch.xlogy(x, n), torch.special.xlog1py(x, n)),
+        tensor([0.0, 0.5, -1.0]).half(), tensor([2**31, 70000, 4099])),
     "integers far out": (
         lambda x: (x % 7 + 1, x // 7 + 1, x // -7 + 1, x**2 + 1, x**3 + 1),
         tensor([2**63 - 1, -(2**63), 2**62, -(2**53) - 1])),
@@ -159,6 +169,29 @@ NORMED = {
 }
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_a_whole_power_of_2_scales_with_one_rounding(dtype):
+    least, most = torch.finfo(dtype).smallest_normal, torch.finfo(dtype).max
+    last = least * torch.finfo(dtype).eps
+    x = tensor([1, 3, least, 3 * last, last, most, 0, -0.0, -1.5, INF, -INF, NAN], dtype=dtype)
+    n = tensor([*range(-300, 301), *range(-2200, 2201, 7), *range(2070, 2100), 2**31 - 1, -(2**31)])
+    x, n = (one.contiguous() for one in torch.broadcast_tensors(x[:, None], n))
+    for kind in (torch.int64, torch.int32):
+        graph = below_dynamo(torch.ldexp, x, n.to(kind))
+        assert ATEN not in kinds(graph)
+        (found,), wanted = run(graph, x, n.to(kind)), torch.ldexp(x, n)
+        assert torch.equal(found.nan_to_num(7), wanted.nan_to_num(7))
+        assert torch.equal(found.signbit(), wanted.signbit())
+
+
+def test_a_power_of_2_by_a_fraction_is_that_of_eager():
+    x, n = tensor([1.5, 0.0, -2.0, INF]), tensor([0.5, 200.0, -0.25, -200.0], dtype=torch.float64)
+    for args in ((x, n.float()), (x, n), (x.half(), n.half()), (tensor([1, 0, 2, 3]), n.float())):
+        graph = below_dynamo(torch.ldexp, *args)
+        assert ATEN not in kinds(graph)
+        assert_same(run(graph, *args), torch.ldexp(*args), rtol=1e-6)
+
+
 @pytest.mark.parametrize("symbolic", (False, True), ids=("numbers", "symbols"))
 @pytest.mark.parametrize("name", NORMED)
 def test_a_batch_norm_in_training_has_at_most_twice_the_error_of_eager(name, symbolic):
@@ -191,6 +224,23 @@ def test_a_batch_norm_of_bfloat16_beside_weights_of_float32_has_gradients():
     (wanted,) = torch.autograd.grad(function(x), x)
     (found,) = torch.autograd.grad(torch.compile(function, backend="pto")(x), x)
     assert_same(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_gradient_where_a_number_is_nan_is_nan(dtype):
+    functions = (F.elu, lambda x: F.celu(x, -2.0), F.hardswish, lambda x: torch.logit(x, 0.1),
+                 lambda x: F.smooth_l1_loss(x, x * 0, reduction="none"))  # fmt: skip
+    x = torch.cat([torch.full((33,), NAN), torch.linspace(-4, 4, 33)]).to(dtype)
+    given = [x.clone().requires_grad_() for _ in functions]
+
+    def function(*given):
+        return sum(f(x) for f, x in zip(functions, given, strict=True))
+
+    wanted = torch.autograd.grad(function(*given).sum(), given)
+    found = torch.autograd.grad(torch.compile(function, backend="pto")(*given).sum(), given)
+    for a, b in zip(found, wanted, strict=True):
+        assert a[:33].isnan().all()
+        assert_same(a[33:], b[33:], rtol=1e-6, atol=1e-6)
 
 
 def test_the_gradient_of_an_embedding_is_part_of_a_program():
@@ -228,6 +278,12 @@ REFUSED = {
     "a factor with a fraction for integers": (
         lambda x: torch.addmv(x[:, 0], x, x[0], alpha=1.5),
         "a number would make floats"),
+    "rounded quotients of f16": (
+        lambda x: torch.div(x.clamp(1, 1).half() * 0.99951171875, x.clamp(1, 1).half() * 0.1,
+                            rounding_mode="trunc"), "no formula for float16"),
+    "a sum of conditions": (
+        lambda x: (torch.add(x > 0, x > 5, alpha=-1), torch.add(x > 5, True, alpha=-1)),
+        "no formula for bool"),
     "a range of half precision": (lambda x: arange(4, dtype=torch.float16) * x, "ATen rounds"),
     "channels last": (
         lambda x: F.avg_pool2d(
@@ -249,6 +305,10 @@ FAILING = {
     "a remainder by 0": lambda x: ATEN_OPS.remainder.Scalar(x, 0) * 2,
     "a quotient by 0": lambda x: ATEN_OPS.div.Scalar_mode(x, 0, rounding_mode="floor") * 2,
     "a negative exponent": lambda x: x**-1 + 1,
+    "a condition as a factor": lambda x: torch.add(x, x, alpha=True),
+    "a factor of conditions with a fraction": lambda x: torch.add(x > 0, x > 5, alpha=0.5),
+    "no probability": lambda x: F.binary_cross_entropy(x / 8, rand(2, 4)) * 2,
+    "a probability of NaN": lambda x: F.binary_cross_entropy(x * NAN, rand(2, 4)) * 2,
 }  # fmt: skip
 
 

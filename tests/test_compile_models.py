@@ -130,6 +130,18 @@ def test_verify_grants_a_deep_product_its_chain_and_no_more(monkeypatch):
         assert not report.is_right and "mm" in report.first.operations
 
 
+@pytest.mark.parametrize("tool", [pto.torch.verify, pto.torch.explain])
+@pytest.mark.parametrize("model", [None, 3, "model"])
+def test_what_is_no_model_is_refused(tool, model):
+    with pytest.raises(pto.errors.InvalidType, match="the model is .*\n  why: a model is a torch"):
+        tool(model, torch.ones(2))
+
+
+def test_verify_does_not_call_right_what_it_did_not_compare():
+    other = torch.compile(lambda x: x + 1, backend="eager")
+    assert str(pto.torch.verify(other, torch.ones(2))).startswith("nothing was compared")
+
+
 def test_verify_names_no_line_where_a_module_of_pytorch_has_it():
     (step,) = pto.torch.verify(torch.nn.Linear(4, 3), torch.randn(2, 4)).steps
     assert str(step).startswith("agrees: addmm: error ")

@@ -69,6 +69,19 @@ def test_a_border_of_a_picture_is_one_step_of_aten(mode, border, dynamic, deep):
     assert_whole(bordered, torch.randn(2, 3, *(6, 5, 4)[: len(border) // 2]), dynamic)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_what_stands_behind_the_end_of_a_row_of_classes_is_no_class(reduction):
+    def loss(x):
+        return F.multilabel_margin_loss(x, classes, reduction=reduction).sum() * 2
+
+    torch._dynamo.reset()
+    classes = torch.tensor([[3, 1, -1, 2], [-1, 2, 3, 0], [2, -1, -1, -1], [3, 2, 1, 0]])
+    inputs = [torch.eye(4).requires_grad_() for _ in range(2)]
+    found, wanted = torch.compile(loss, backend="pto")(inputs[0]), loss(inputs[1])
+    assert_same(found, wanted)
+    assert_same(torch.autograd.grad(found, inputs[0]), torch.autograd.grad(wanted, inputs[1]))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("border", JOINED)
 def test_a_border_of_the_opposite_edges_is_joined_in_a_program(border, dynamic, deep):

@@ -45,7 +45,7 @@ def orch(ctx, args):
     ctx.wait(x)
 rt.register("it", orch=orch, kernels=kernels)
 """
-# What a call needs, and the call: a short one, so that it returns while the process ends.
+# What a call needs, and the call: most are short, so that they return while the process ends.
 CALLS = {
     "compiled function": ("@pto.jit\ndef scaled(x): return x * 2 + 1\nscaled(x)", "scaled(x)"),
     "operator": ("pto.ops.gelu(x)", "pto.ops.gelu(x)"),
@@ -53,6 +53,11 @@ CALLS = {
     "run with a deadline": (CHIP, "rt.run('it', args=args, deadline=60)"),
     "check": (CHIP, "rt.check('it', args)"),
     "run at level host": (HOST, "rt.run('it', None)"),
+    "endless run at level host": (HOST.replace("scalar(1)", "scalar(10**6)"), "rt.run('it', None)"),
+    "endless orchestration": (
+        HOST.replace("ctx.wait(x)", "while True: pass"),
+        "rt.run('it', None)",
+    ),
     "compilation": (
         "from itertools import count\nnumber = count()",
         "pto.compile(kernels=[{'source': '#include <pto/pto-inst.hpp>\\n'"

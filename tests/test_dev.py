@@ -69,6 +69,14 @@ def test_the_usage_names_every_command(dev):
     assert dev.main(["help"]) == 0 and dev.main(["no such command"]) == 2
 
 
+@pytest.mark.parametrize("line", ["build --foo", "fmt --chek", "bless ir", "docs --help"])
+def test_what_a_command_does_not_take_is_said_before_it_does_anything(dev, line, monkeypatch):
+    monkeypatch.setattr(dev, "lock", lambda: pytest.fail("it began"))
+    with pytest.raises(SystemExit) as ended:
+        dev.main(line.split())
+    assert f"error: ./dev {line}\n  why: it takes " in str(ended.value)
+
+
 @pytest.mark.parametrize("preset", ["asan", "tsan"])
 def test_a_build_with_sanitizers_compiles_nothing_without_them(dev, preset):
     """Loops that none of its tests calls are the objects of the build without sanitizers."""

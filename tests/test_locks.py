@@ -104,6 +104,34 @@ print(child_s(compute_in_child))
 is_forked.set()
 """
 
+ASKS = """
+import time
+
+@pto.jit
+def tripled(x): return x * 3
+
+def work(): assert tripled(np.ones(3, np.float32)).tolist() == [3, 3, 3]
+
+thread = threading.Thread(target=work)
+thread.start()
+while not os.path.exists("asked"):
+    time.sleep(0.01)
+print(child_s(work))
+os.mkdir("answered")
+thread.join()
+"""
+
+
+def test_a_child_compiles_while_a_thread_of_its_parent_asks_the_compiler_who_it_is(tmp_path):
+    cxx = tmp_path / "g++"
+    waits = f"mkdir {tmp_path}/asked && while [ ! -e {tmp_path}/answered ]; do sleep 0.05; done"
+    cxx.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) {waits};; esac 2> /dev/null\nexec g++ "$@"\n')
+    cxx.chmod(0o755)
+    done = children.run("-c", BEGIN + ASKS, cwd=tmp_path, env={
+        **os.environ, "PYTHONPATH": str(PTO.parent), "PTO_CXX": str(cxx),
+        "PTO_CACHE_DIR": str(tmp_path / "cache")})  # fmt: skip
+    assert done.stdout == "0\n", done.stderr
+
 
 def test_a_child_defines_compiles_and_calls_while_a_thread_of_its_parent_holds_all(tmp_path):
     done = children.run("-c", BEGIN + HELD, cwd=tmp_path, env={

@@ -276,3 +276,19 @@ def test_a_file_is_replaced_as_a_whole_also_while_another_replaces_it(tmp_path):
     with pytest.raises(TypeError):
         write_whole(path, [b"half", None])
     assert path.read_bytes() == b"last, whole" and [*tmp_path.iterdir()] == [path]
+
+
+def test_a_link_and_a_pipe_stay_where_a_file_is_written_to_them(tmp_path):
+    file, link, pipe = tmp_path / "here" / "file", tmp_path / "link", tmp_path / "pipe"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    for content in (b"made", b"replaced"):
+        write_whole(link, [content])
+        assert link.is_symlink() and file.read_bytes() == content
+    os.mkfifo(pipe)  # as /dev/null, which root could replace
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, [b"to the ", b"reader"])
+        assert pipe.is_fifo() and os.read(reader, 99) == b"to the reader"
+    finally:
+        os.close(reader)

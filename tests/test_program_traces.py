@@ -288,9 +288,13 @@ def test_a_function_that_is_being_traced_is_refused(tmp_path):
     def outer(x):
         return softmax.trace(str(tmp_path / "t.json"), x)
 
-    with pytest.raises(pto.Error, match="trace: softmax gets a tensor of a function"):
+    with pytest.raises(pto.Error, match="softmax: a tool gets a tensor of a function"):
         outer(array(2, 3))
     assert list(tmp_path.iterdir()) == []
+    for call in (lambda x: softmax.explain(x), lambda x: softmax.trace(x), lambda x: pto.health(
+            softmax, x), lambda x: pto.verify(softmax, x)):  # fmt: skip
+        with pytest.raises(TypeError, match="softmax: a tool gets a tensor of a function that is"):
+            pto.jit(call)(array(2, 3))
 
 
 def test_two_threads_trace_at_once(tmp_path):

@@ -137,10 +137,14 @@ def test_a_trace_has_a_lane_a_worker_an_event_a_task_and_an_arrow_an_edge(packag
 def test_a_failed_run_leaves_its_trace_and_a_bad_path_says_so(rt, tmp_path):
     path = tmp_path / "t.json"
     rt.trace(path)
+    sums, elements = np.zeros(64, np.int64), np.empty((8, 8), np.int64)
+    run(rt, FAN_IN, sums, elements)
+    assert rt.report().kernels
     fails(rt, FAILS, np.zeros(2, np.int64))
     assert json.loads(path.read_text())["traceEvents"]
+    with pytest.raises(Failure, match=r"run, of 'programs', failed(.|\n)*studio .*t.json"):
+        rt.report()  # it does not tell of the run before
     rt.trace(tmp_path / "missing" / "t.json")
-    sums, elements = np.zeros(64, np.int64), np.empty((8, 8), np.int64)
     with pytest.raises(Failure, match="trace cannot be written"):
         rt.run("programs", arguments(FAN_IN, sums, elements))
     with pytest.raises((TypeError, InvalidType)):

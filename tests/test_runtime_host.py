@@ -334,7 +334,26 @@ def test_a_trace_names_devices_kernels_and_lines(two, kernels, tmp_path):
     assert len(tasks) == 2 and len({event["tid"] for event in tasks}) == 2
     assert "host_cases.py:" in json.dumps(tasks)
     assert two.report().kernels[0].calls == 2
+    assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {
+        "host", "device 0", "device 1"}  # fmt: skip
     two.trace(path, level=3)
     good_run(two, kernels)
     report = two.report()  # tasks name their devices, so no other schedule is simulated
     assert report.critical_s > 0 and report.changes is None and "would help" not in str(report)
+
+
+def test_a_trace_of_level_3_has_edges_from_tasks_that_were_done(two, kernels, tmp_path):
+    def orch(ctx, args):
+        x, y, last = (ctx.alloc((8,)) for _ in range(3))
+        tasks = []
+        for device in (3, 8, 3, 8):
+            tasks.append(add(ctx, device, y, x, x))
+            ctx.wait(tasks[-1])
+        ctx.submit(3, "add", [Out(last), In(x), In(x), Number(8)], after=tasks)
+
+    path = tmp_path / "t.json"
+    two.trace(path, level=3)
+    run(two, orch, kernels)
+    events = json.loads(path.read_text())["traceEvents"]
+    assert len([event for event in events if event["ph"] == "s"]) == 7  # a chain, and 4 by after
+    assert len(two.report().critical) == 5

@@ -160,6 +160,11 @@ def test_a_trace_goes_to_a_path(rt, path):
     refused(TypeError, re.escape(text), lambda: rt.trace(path))
 
 
+@pytest.mark.parametrize("path", ["", "a\0b.json"])
+def test_a_trace_goes_to_a_name_that_a_file_can_have(rt, path):
+    refused(ValueError, re.escape(f"trace: the path is {path!r}"), lambda: rt.trace(path))
+
+
 @pytest.mark.parametrize("kind", ["input", 9, -1, None, [], float("nan"), 1.5, object()])
 def test_an_unknown_param_type_names_those_that_exist(kind):
     refused(ValueError, r"the types are ParamType.SCALAR \(0\)", lambda: pto.Arg(kind, np.ones(3)))

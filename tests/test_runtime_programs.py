@@ -2,6 +2,7 @@
 """Programs are registered, replaced, queued, cancelled; and what is said of mistakes."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -226,3 +227,21 @@ def test_a_forked_child_is_told_to_make_its_own_runtime(rt, package):
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_is_told_that_a_run_is_its_parent_s(rt, slow):
+    rt.register("slow", pkg=slow)
+    *_, last = [rt.submit("slow", work(zero())) for _ in range(3)]
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(60)  # ends a child that waits
+            for ask in (last.wait, lambda: last.wait(1), last.result, last.cancel):
+                with pytest.raises(RuntimeError, match="belongs to the process that made it"):
+                    ask()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert last.wait() and not last.cancel()

@@ -59,11 +59,12 @@ def test_a_function_of_a_zero_has_the_sign_that_pytorch_gives_it(
 
 @pytest.mark.parametrize("name", ["elu", "celu"])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_a_formula_of_a_zero_has_the_sign_that_pytorch_gives_it(name, dtype):
+@pytest.mark.parametrize("alpha", [1.0, -0.5])
+def test_a_formula_of_a_zero_has_the_sign_that_pytorch_gives_it(name, alpha, dtype):
     for zero in (0.0, -0.0):
         x = torch.full((9,), zero, dtype=TYPES[dtype])
-        got = pto.jit(lambda x: getattr(activations, name)(x))(x)
-        assert torch.equal(torch.signbit(got), torch.signbit(of_pytorch(name)(x)))
+        got = pto.jit(lambda x: getattr(activations, name)(x, alpha))(x)
+        assert torch.equal(torch.signbit(got), torch.signbit(of_pytorch(name)(x, alpha)))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

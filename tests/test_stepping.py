@@ -280,6 +280,21 @@ def test_printing_where_nothing_has_values_is_an_error_with_the_fix():
         printing(torch.ones(2, 2, requires_grad=True), 1.0)
 
 
+@pytest.mark.parametrize("tool", ["report", "trace", "tune", "verify"])
+def test_a_tool_for_compiled_code_is_refused_in_steps(tool, interpreted, tmp_path):
+    doubled, x = pto.jit(lambda x: x + x), np.ones(3, np.float32)
+    call = {
+        "report": lambda: doubled.report(x),
+        "trace": lambda: doubled.trace(tmp_path / "t.json", x),
+        "tune": lambda: pto.tune(doubled, x, budget_s=1, path=tmp_path / "tuned.json"),
+        "verify": lambda: pto.verify(doubled, x),
+    }[tool]
+    with pytest.raises(pto.errors.Failure, match=f"{tool}: .*pto.config.interpret is True"):
+        call()
+    assert list(tmp_path.iterdir()) == []
+    assert "==== C++ ====" in doubled.explain(x)  # it runs nothing
+
+
 def test_errors_in_steps_are_those_of_compiled_calls(interpreted):
     @pto.jit
     def beyond(x, places):

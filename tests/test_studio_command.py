@@ -2,6 +2,7 @@
 """python -m pto studio: pages of calls and packages, and how it refuses what it cannot show."""
 
 import ctypes
+import os
 import re
 import sys
 from html.parser import HTMLParser
@@ -12,7 +13,7 @@ from test_package_c import library
 from test_studio import HOSTILE, softmax_rows
 
 import pto
-from pto import container, studio, studio_command
+from pto import container, pages, studio, studio_command
 from pto.__main__ import main
 from pto.errors import Error, InvalidValue, MissingFile
 from pto.studio import layout
@@ -111,6 +112,44 @@ def test_a_call_of_a_module_or_of_an_operator_becomes_a_page(tmp_path, monkeypat
 def test_what_the_command_cannot_show_is_named(what, kind, says, tmp_path):
     with pytest.raises(kind, match=re.escape(says)):
         studio_command.write(what, str(tmp_path / "page.html"))
+
+
+EMPTY = '{"traceEvents": [{"ph": "M", "name": "process_name", "args": {"name": "half \\ud83d"}}]}'
+
+
+@pytest.mark.parametrize(
+    ("page", "kind", "says"),
+    [("t.json", InvalidValue, "would replace the file that it shows"),
+     ("link.html", InvalidValue, "would replace the file that it shows"),
+     ("a\0b.html", Error, "cannot be written to"), (7, TypeError, "html: the path is the int 7"),
+     (b"p.html", TypeError, "html: the path is")],
+)  # fmt: skip
+def test_a_page_goes_to_a_file_of_its_own(page, kind, says, tmp_path):
+    pytest.importorskip("bokeh")
+    shown = tmp_path / "t.json"
+    shown.write_text(EMPTY)
+    (tmp_path / "link.html").symlink_to(shown)
+    with pytest.raises(kind, match=says) as caught:
+        pages.html(shown, os.path.join(tmp_path, page) if isinstance(page, str) else page)
+    assert isinstance(caught.value, Error) and shown.read_text() == EMPTY
+    pages.html(shown, tmp_path / "page.html")
+    assert "half " in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("what", ["kernels.pto", "shown.py:doubled(x)"])
+def test_a_page_does_not_replace_what_the_command_shows(what, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / what.partition(":")[0]
+    file.write_text(SHOWN)
+    with pytest.raises(InvalidValue, match="would replace the file that it shows"):
+        studio_command.write(what, str(file))
+    assert file.read_text() == SHOWN
+
+
+def test_a_source_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "t.json").write_text(EMPTY)
+    with pytest.raises(MissingFile, match="--source none.py: there is no such file or folder"):
+        studio_command.write(str(tmp_path / "t.json"), "", ["none.py"])
 
 
 @pytest.mark.parametrize(

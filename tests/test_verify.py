@@ -10,6 +10,7 @@ import torch
 
 import pto
 from pto import _core
+from pto.errors import InvalidValue
 
 F32 = np.float32
 
@@ -160,8 +161,17 @@ def test_calls_of_all_kinds_are_verified():
     for turned in (x, x[::-1, ::2], x.T, x[:0], np.broadcast_to(x[0], (3, 6))):
         assert pto.verify(scaled, turned, 0.3).is_equal
         assert pto.verify(scaled, torch.tensor(turned.copy()).bfloat16(), factor=0.1).is_equal
+    one = torch.arange(9.0)
+    for shared in (one.expand(4, 9), one[:, None].expand(9, 0), one.as_strided((3, 4), (2, 1), 1)):
+        assert pto.verify(scaled, shared, 0.3).is_equal  # elements that share memory
+        assert scaled.report(shared, repeats=1).statements or not shared.numel()
     assert pto.verify(stacked, [x, x], np.zeros_like(x)).is_equal
     assert pto.verify(fixed, x[0], np.zeros(6, F32)).is_equal
+
+
+def written_both(x, y):
+    x[...] = y + 1
+    y[...] = x * 2
 
 
 def test_what_is_no_call_is_refused():
@@ -172,5 +182,10 @@ def test_what_is_no_call_is_refused():
     x, lengths, out = arrays()
     with pytest.raises(pto.Error, match="a view lies inside its tensor"):
         pto.verify(blocks, x, lengths + 9, out)
+    in_place = pto.jit(written_both)
+    with pytest.raises(InvalidValue, match="x and y are both written and share memory"):
+        pto.verify(in_place, x, x)
+    with pytest.raises(InvalidValue, match="x and y are both written and share memory"):
+        pto.verify(in_place, x[:2], x[1:])
     with pytest.raises(pto.Error, match="an output has the shape .*depends on data"):
         pto.verify(pto.jit(lambda x, lengths: x[: lengths[0]]), x, lengths)

@@ -11,6 +11,7 @@ from torch import nn
 
 import pto
 import pto.torch
+from pto import _core
 from pto.errors import Error
 from pto.language.op import op
 
@@ -198,6 +199,17 @@ def test_a_copy_dies_with_its_weight(x):
     for _ in range(300):  # nobody asks
         linear(x, torch.randn(OUTPUTS, INPUTS))
     assert packed_bytes() == before
+
+
+def test_copies_of_dead_weights_are_freed_before_another_is_packed(x):
+    packed(x, weight())  # the first call takes memory that later ones share
+    packed_bytes()  # frees all copies of dead weights
+    before = _core.memory_stats()["live_bytes"]  # pto.memory() would free them
+    for more in range(20):
+        w = nn.Parameter(torch.randn(OUTPUTS + more, INPUTS), requires_grad=False)
+        for _ in range(2):
+            linear(x, w)
+    assert 0 < _core.memory_stats()["live_bytes"] - before < 3 * w.nbytes
 
 
 def test_what_cannot_be_watched_is_not_packed(x):

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Raised when a function here changes, so that a saved program never calls another one.
-enum { PTO_PROGRAM_VERSION = 7 };
+enum { PTO_PROGRAM_VERSION = 8 };
 
 // Runs a kernel over `items` items, whose number and quantum (1) stand in its scalars. `bytes` is
 // the traffic of all items, `written_bytes` that of results nobody reads soon.
@@ -111,7 +111,13 @@ int32_t pto_fail_part(pto_services* services, const char* where, const char* ope
 int32_t pto_fail_size(pto_services* services, const char* where, int64_t size);
 int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
                        int64_t b, int32_t kind);  // PTO_GUARD_*
-enum { PTO_FAILED_POSITION = 1000 };              // what pto_fail_position returns
+int32_t pto_fail_quotient(pto_services* services, const char* where, const char* size,
+                          int64_t dividend);
+// `count` elements are not true; sides[2 i] and sides[2 i + 1] are those of the i-th of
+// `comparisons`, "ge lt", which show the first one.
+int32_t pto_fail_check(pto_services* services, const char* where, const char* because,
+                       int64_t count, const char* comparisons, const pto_tensor* sides);
+enum { PTO_FAILED_POSITION = 1000 };  // what pto_fail_position returns
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,
                           int32_t axis, int64_t position, int64_t size, int32_t may_skip);
 int32_t pto_fail_step(pto_services* services, const char* where);

@@ -102,11 +102,23 @@ inline SizeRefusal empty_reduction(const std::string& operation, const std::stri
           "pass a tensor that has elements along the reduced axes, or skip an empty one"};
 }
 
-// `count`, a text, is the number of elements of which `because` is not true.
-inline SizeRefusal broken_check(const std::string& because, const std::string& count) {
-  return {"check: not true" + (count == "1" ? "" : " of " + count + " elements") + ": " + because,
+// `count`, a text, is the number of elements of which `because` is not true; `seen` shows one.
+inline SizeRefusal broken_check(const std::string& because, const std::string& count,
+                                const std::string& seen = "") {
+  return {"check: not true" + (count == "1" ? "" : " of " + count + " elements") + ": " + because +
+              (seen.empty() ? "" : ": " + seen),
           "the function states it, and goes on only where it is true",
           "pass values of which it is true"};
+}
+
+inline SizeRefusal outside_part(const std::string& operation, int64_t axis, int64_t offset,
+                                int64_t size, int64_t whole) {
+  const bool fits = size >= 0 && size <= whole;
+  return {operation + ": axis " + std::to_string(axis) + ", offset " + std::to_string(offset) +
+              " and size " + std::to_string(size) + " of " + std::to_string(whole),
+          "a view lies inside its tensor",
+          std::string(fits ? "choose an offset" : "choose a size") + " from 0 to " +
+              std::to_string(fits ? whole - size : whole)};
 }
 
 // Takes `a` and `b` as texts, since sizes of frameworks may be symbols.
@@ -119,13 +131,20 @@ inline SizeRefusal unequal_sizes(const std::string& a, const std::string& b,
           "pass tensors whose shapes fit; those that broadcast have equal sizes, or 1"};
 }
 
+// `size` is a quotient or a remainder.
+inline SizeRefusal zero_division(const std::string& size, const std::string& dividend) {
+  return {"the size " + size + " divides by zero: its operands are " + dividend + " and 0",
+          "sizes are signed 64-bit numbers, and divisors are not 0",
+          "pass tensors of other sizes, or limit the divisor: pto.max(n, 1)"};
+}
+
 inline SizeRefusal refused_step(const pto_dim* dims, int32_t place, const std::string& a,
                                 const std::string& b, SizeFault fault) {
   if (fault == SizeFault::Mismatch) return unequal_sizes(a, b, "broadcasting", PTO_GUARD_EQUAL);
-  const char* const wrong = fault == SizeFault::Overflow ? " leaves 64 bits" : " divides by zero";
   const std::string text = size_text(StepNode{dims, place});
-  return {"the size " + text + wrong + ": its operands are " + a + " and " + b,
-          "sizes are signed 64-bit numbers, and divisors are not 0", "pass tensors of other sizes"};
+  if (fault == SizeFault::ZeroDivision) return zero_division(text, a);
+  return {"the size " + text + " leaves 64 bits: its operands are " + a + " and " + b,
+          "sizes are signed 64-bit numbers", "pass tensors of other sizes"};
 }
 
 [[gnu::noinline]] inline int64_t calculate_slowly(const pto_dim* dims, int32_t place, int64_t a,

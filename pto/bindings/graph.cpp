@@ -192,7 +192,7 @@ void bind_parts(nb::class_<GraphBuilder>& builder) {
       .def("along", [](B& b, const std::string& op, std::vector<Value> operands,
                        int64_t axis) { return b.along(opcode_from(op), operands, axis); })
       .def("sort", [](B& b, const std::string& op, Value a) { return b.sort(opcode_from(op), a); })
-      .def("size", &B::size)
+      .def("size", &B::size, nb::arg("count"), nb::arg("symbol"), nb::arg("condition") = -1)
       .def("extent", [](B& b, nb::handle size) { return b.extent(dim_from(size)); })
       .def("matmul",
            [](B& b, Value x, Value y, const std::string& result, const std::string& precision) {

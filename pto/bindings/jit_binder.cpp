@@ -490,7 +490,7 @@ PyObject* JitBinder::describe(const Passed& passed) {
   } catch (const ForLibrary&) {
     reader.refuse(name_, Py_None, "for library");
   }
-  if (bound.traced) reader.refuse(name_, Py_None, "kind");
+  if (bound.traced) reader.refuse(name_, Py_None, "traced");
   Signature signature;
   for (const pto_tensor_ref& tensor : reader.tensors()) signature.add(tensor);
   return described(signature, bound).release();

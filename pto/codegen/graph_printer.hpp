@@ -73,7 +73,8 @@ class GraphPrinter {
   // --- numbers and sizes: print_numbers.cpp ------------------------------------------------------
   void print_number(Value v);
   void print_size(Value v);
-  void print_guards(const std::vector<int64_t>& defined);
+  void print_guards(const std::vector<int64_t>& defined, const Node* size = nullptr);
+  void print_check(const Guard& guard, const Node& size);
   void print_quotient(const Node& node, const Dim& quotient);
 
   // --- memory: print_memory.cpp ------------------------------------------------------------------

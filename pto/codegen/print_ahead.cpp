@@ -40,8 +40,9 @@ bool add_address(const Graph& body, Value v, std::set<Value>* nodes) {
     return false;
   if (node.has_body() || !nodes->insert(v).second) return !node.has_body();
   bool is_known = true;
-  for (const Value operand : node.operands)
-    is_known = is_known && add_address(body, operand, nodes);
+  const size_t read = node.op == Opcode::size ? 1 : node.operands.size();  // not what checks show
+  for (size_t i = 0; i < read; ++i)
+    is_known = is_known && add_address(body, node.operands[i], nodes);
   std::vector<int> symbols;
   for (const Dim& dim : node.type.shape) collect_symbols(dim, &symbols);
   for (Value other = 0; other < v; ++other)

@@ -11,6 +11,7 @@ namespace {
 
 std::string literal(const Node& node) {
   const auto& value = node.attributes.value;
+  if (is_float(node.type.dtype)) return cpp_constant(value, node.type.dtype);
   const int64_t n = std::holds_alternative<int64_t>(value)
                         ? std::get<int64_t>(value)
                         : static_cast<int64_t>(std::get<double>(value));
@@ -68,13 +69,40 @@ void GraphPrinter::print_size(Value v) {
   if (text_.is_recorded && !finds_next_)
     w_.line("pto_record_size(" + std::to_string(node.attributes.size.value()) + ", " + count +
             ");");
-  print_guards({node.attributes.size.value()});
+  print_guards({node.attributes.size.value()}, &node);
+}
+
+// Checks that a size is 0; else the program ends and shows the sides of what is not true.
+void GraphPrinter::print_check(const Guard& guard, const Node& size) {
+  const std::string count = cpp_size(guard.a);
+  if (finds_next_) return refuse(count + " != 0", "");
+  w_.open("if (__builtin_expect(" + count + " != 0, 0)) {");
+  std::vector<std::string> sides;
+  for (size_t i = 1; i < size.operands.size(); ++i) {
+    const Type& type = graph_[size.operands[i]].type;
+    const auto known = numbers_.find(size.operands[i]);
+    if (known == numbers_.end()) {
+      sides.push_back(tensor_argument(places_.at(size.operands[i])));
+      continue;
+    }
+    const std::string name = text_.variable("v"), element(cpp_name(type.dtype));
+    w_.line("Stored<" + element + "> " + name + "(" + known->second + ");");
+    sides.push_back(tensor_argument(dense_memref("&" + name, type)));
+  }
+  if (sides.empty()) sides.emplace_back("{}");
+  const std::string names = text_.variable("t");
+  w_.line("const pto_tensor " + names + "[] = {" +
+          joined(sides, ", ", [](const std::string& side) { return side; }) + "};");
+  w_.line("return pto_fail_check(frame.args->services, " + cpp_line({guard.location}) + ", " +
+          cpp_string(guard.because) + ", " + count + ", \"" + size.attributes.name + "\", " +
+          names + ");");
+  w_.close("}");
 }
 
 // Checks the guards, and the quotients of sizes, that name one of the symbols that were just
 // defined, and none that will be; with nothing defined those whose sizes are known when the graph
 // starts. The call has checked the quotients of the root that it knows.
-void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
+void GraphPrinter::print_guards(const std::vector<int64_t>& defined, const Node* size) {
   std::vector<int64_t> later;
   for (Value v = 0; v < static_cast<Value>(graph_.nodes().size()); ++v)
     if (graph_[v].op == Opcode::size && !numbers_.count(v))
@@ -93,6 +121,10 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
   };
   for (const Guard& guard : graph_.guards()) {
     if (!is_due({&guard.a, &guard.b})) continue;
+    if (guard.kind == GuardKind::Holds && size != nullptr) {
+      print_check(guard, *size);
+      continue;
+    }
     const std::string a = cpp_size(guard.a), b = cpp_size(guard.b);
     refuse(a + " != " + b, "pto_fail_sizes(frame.args->services, " + cpp_line({guard.location}) +
                                ", " + cpp_string(guard.because) + ", " + a + ", " + b + ", " +
@@ -109,13 +141,9 @@ void GraphPrinter::print_guards(const std::vector<int64_t>& defined) {
 }
 
 void GraphPrinter::print_quotient(const Node& node, const Dim& quotient) {
-  const std::string line = where(node), at = line == "\"\"" ? "" : line + " \": \" ";
-  refuse(cpp_size(quotient.right()) + " == 0",
-         "frame.args->services->fail(frame.args->services, " + at +
-             cpp_string("the size " + pto::text(quotient) +
-                        " divides by zero\ndivisors of sizes are not 0\npass tensors of other "
-                        "sizes, or limit the divisor: pto.max(n, 1)") +
-             ")");
+  refuse(cpp_size(quotient.right()) + " == 0", "pto_fail_quotient(frame.args->services, " +
+                                                   where(node) + ", \"" + pto::text(quotient) +
+                                                   "\", " + cpp_size(quotient.left()) + ")");
 }
 
 }  // namespace pto

@@ -67,6 +67,8 @@ void GraphPrinter::print_recorded(Value v) {
 void GraphPrinter::print_node(Value v) {
   const Node& node = graph_[v];
   switch (node.op) {
+    case Opcode::constant:
+      return print_number(v);
     case Opcode::size:
       return print_size(v);
     case Opcode::view:

@@ -13,6 +13,7 @@
 
 #include "pto/abi/host.h"
 #include "pto/base/file.hpp"
+#include "pto/base/of_process.hpp"
 #include "pto/base/sha256.hpp"
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/parsed_header.hpp"
@@ -47,9 +48,13 @@ std::string read_headers_digest(const std::string& include_directory) {
   return hex(all.digest());
 }
 
+struct KnownDigests {
+  std::mutex mutex;
+  std::map<std::string, std::string> of;  // folders
+};
+
 std::string headers_digest(const std::string& include_directory) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
+  auto& [mutex, known] = of_process<KnownDigests>();
   const std::lock_guard lock(mutex);
   std::string& digest = known[include_directory];
   if (digest.empty()) digest = read_headers_digest(include_directory);

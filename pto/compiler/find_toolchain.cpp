@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "pto/base/file.hpp"
+#include "pto/base/of_process.hpp"
 #include "pto/base/sha256.hpp"
 #include "pto/compiler/cache.hpp"
 #include "pto/compiler/process.hpp"
@@ -147,15 +148,18 @@ Toolchain find_first(const Settings& settings) {
       ErrorKind::Runtime);
 }
 
+// Stays right while the question and the program's file stay the same.
+struct LastAnswer {
+  std::mutex mutex;
+  std::array<std::string, 2> question;
+  std::string stamp;
+  Toolchain answer;
+};
+
 }  // namespace
 
 Toolchain find_toolchain(const Settings& settings) {
-  // Keeps the last answer, while the question and the program's file stay the same.
-  static std::mutex mutex;
-  static std::array<std::string, 2> question;
-  static std::string stamp;
-  static Toolchain answer;
-
+  auto& [mutex, question, stamp, answer] = of_process<LastAnswer>();
   const char* path = std::getenv("PATH");
   const std::array<std::string, 2> asked{settings.compiler, path == nullptr ? "" : path};
   const std::lock_guard lock(mutex);

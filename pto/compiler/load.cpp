@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/compiler/load.hpp"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -13,6 +10,7 @@
 #include <vector>
 
 #include "pto/base/file.hpp"
+#include "pto/base/of_process.hpp"
 #include "pto/compiler/build.hpp"
 
 namespace pto {
@@ -153,25 +151,13 @@ class Loader {
   std::map<std::string, std::shared_ptr<Flight>> under_way_;
 };
 
-std::atomic<Loader*> current{nullptr};
-
-// Returns the loader of this process, which is never destroyed: threads may compile at exit. A
-// forked child has a new one, since it does not have the threads that were compiling.
-Loader& loader() {
-  static const bool is_ready = [] {
-    current = new Loader;
-    return pthread_atfork(nullptr, nullptr, [] { current = new Loader; }) == 0;
-  }();
-  (void)is_ready;
-  return *current;
-}
-
 }  // namespace
 
 std::shared_ptr<const Library> load(const Source& source, const Stop& interrupted,
                                     const std::string& cache_directory) {
   const Build build(source, settings(), cache_directory);
-  return loader().get(build.path(), interrupted, [&] { return obtain(build, interrupted); });
+  return of_process<Loader>().get(build.path(), interrupted,
+                                  [&] { return obtain(build, interrupted); });
 }
 
 std::string build_object(const Source& source, const Stop& interrupted,

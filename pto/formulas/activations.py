@@ -14,13 +14,13 @@ def softplus(x: Tensor, beta: Any = 1.0, threshold: Any = None) -> Tensor:
 
 
 def elu(x: Tensor, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) -> Tensor:
-    """scale x above 0, else scale alpha (exp(input_scale x) - 1)."""
-    below = tile.expm1(tile.where(x > 0, 0.0, x * input_scale)) * (alpha * scale)
-    return tile.where(x > 0, x * scale, tile.where(x != x, x, below))
+    """scale alpha (exp(input_scale x) - 1) below 0, else scale x."""
+    below = tile.expm1(tile.where(x < 0, x * input_scale, 0.0)) * (alpha * scale)
+    return tile.where(x < 0, below, x * scale)
 
 
 def celu(x: Tensor, alpha: Any = 1.0) -> Tensor:
-    """x above 0, else alpha (exp(x / alpha) - 1)."""
+    """alpha (exp(x / alpha) - 1) below 0, else x."""
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 

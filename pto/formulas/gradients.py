@@ -69,7 +69,8 @@ def elu(d: Tensor, x: Tensor, alpha: Any, scale: Any, input_scale: Any, is_resul
     if is_result:
         below = d * input_scale * (x + alpha * scale)
     else:
-        below = d * (input_scale * alpha * scale) * tile.exp(tile.minimum(x * input_scale, 0.0))
+        power = tile.exp(tile.where(x > 0, 0.0, x * input_scale))
+        below = d * (input_scale * alpha * scale) * power
     return tile.where(x > 0, d * scale, below)
 
 

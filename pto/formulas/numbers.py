@@ -9,7 +9,7 @@ from pto import language as tile
 from pto.formulas import series
 from pto.language.elementwise import binary
 from pto.language.tensor import Tensor
-from pto.language.types import cast, constant, wide
+from pto.language.types import cast, constant, number, wide
 
 
 def by_number(function: Callable[[Any, Any], Tensor], x: Tensor, y: Any) -> Tensor:
@@ -96,6 +96,21 @@ def right_shift(x: Any, n: Any) -> Tensor:
     kind = n.dtype if isinstance(n, Tensor) and not n.weak else x.dtype
     most = 8 * kind.bytes - (kind.kind != "unsigned")
     return tile.bitwise_right_shift(x, tile.where((n < 0) | (n >= most), most, n))
+
+
+def ldexp(x: Tensor, n: Any) -> Tensor:
+    """x times 2 to the power n by factors that the type has; a whole power rounds once."""
+    low, high = (-1021, 1022) if x.dtype is tile.f64 else (-125, 126)
+    half = tile.clip(tile.trunc((n - tile.clip(n, low, high)) * 0.5), low, high)
+    rest = tile.exp2(tile.clip(n - 2 * half, low - 1, high + 1))  # small where `half` is negative
+    return x * tile.exp2(half) * tile.exp2(half) * rest
+
+
+def power(x: Any, n: Any) -> Tensor:
+    """x to the power n, also an odd number that f32 takes for an even one."""
+    is_odd = number(n) is not None and abs(n) > 1 << 24 and float(n) % 2 == 1
+    found = tile.pow(x, n)
+    return copysign(found, x) if is_odd and x.dtype is tile.f32 else found
 
 
 def hypot(x: Tensor, y: Any) -> Tensor:

@@ -14,7 +14,9 @@ def vector_norm(x: Tensor, order: Any, dim: Axes, keepdim: bool) -> Tensor:
     """The norm of an order: 1, 2, any number, 0 (how many are not 0), or an infinity."""
     size = tile.abs(x)
     order = float(order)
-    if order == math.inf:
+    axes = [dim] if isinstance(dim, int) else dim or range(x.ndim)
+    is_of_one = not x.ndim or all(isinstance(x.shape[a], int) and x.shape[a] == 1 for a in axes)
+    if order == math.inf or (is_of_one and order):  # the power of one may leave the type
         return tile.amax(size, dim, keepdim=keepdim)
     if order == -math.inf:
         return tile.amin(size, dim, keepdim=keepdim)

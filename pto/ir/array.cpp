@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/number.hpp"
 #include "pto/base/text.hpp"
-#include "pto/ir/number.hpp"
 
 namespace pto {
 

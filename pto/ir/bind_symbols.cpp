@@ -66,13 +66,14 @@ void mark_defined(const Graph& graph, std::vector<bool>* known) {
 
 }  // namespace
 
-void check_guards(const Graph& graph, const std::vector<int64_t>& symbols) {
+void check_guards(const Graph& graph, const std::vector<int64_t>& symbols,
+                  const std::function<std::string()>& seen) {
   for (const Guard& guard : graph.guards()) try {
       if (!is_known(guard.a, symbols) || !is_known(guard.b, symbols)) continue;
       if (guard.kind == GuardKind::Nonempty && evaluate(guard.a, symbols) == 0)
         fail(empty_reduction(guard.because, text(guard.a.left()) + " is 0"));
       if (const int64_t count = evaluate(guard.a, symbols); guard.kind == GuardKind::Holds) {
-        if (count != 0) fail(broken_check(guard.because, text(count)));
+        if (count != 0) fail(broken_check(guard.because, text(count), seen()));
         continue;
       }
       check_equal(guard.a, evaluate(guard.b, symbols), symbols,

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-#include "pto/ir/number.hpp"
+#include "pto/base/number.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {

@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/number.hpp"
 #include "pto/base/size_program.hpp"
 #include "pto/base/text.hpp"
+#include "pto/ir/comparisons.hpp"
 #include "pto/ir/graph.hpp"
 #include "pto/ir/infer.hpp"
-#include "pto/ir/number.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {
@@ -277,9 +278,10 @@ Value GraphBuilder::empty(const Type& type, int64_t index) {
 
 Value GraphBuilder::sort(Opcode op, Value a) { return add(make_node(op, {a})); }
 
-Value GraphBuilder::size(Value count, const Dim& symbol) {
+Value GraphBuilder::size(Value count, const Dim& symbol, Value condition) {
   Node node = make_node(Opcode::size, {count});
   node.attributes.size = symbol;
+  if (condition >= 0) add_comparisons(graph_, condition, &node);
   return add(std::move(node));
 }
 

@@ -5,7 +5,7 @@
 #include <concepts>
 #include <cstdlib>
 
-#include "pto/ir/number.hpp"
+#include "pto/base/number.hpp"
 
 namespace pto {
 namespace {

@@ -84,7 +84,7 @@ using Value = int;  // index of a node in its graph
 
 // Attributes of a node; only the fields that its operation names are set.
 struct Attributes {
-  std::string name;                           // input, scalar, tile; precision of matmul
+  std::string name;  // input, scalar, tile; precision of matmul; comparisons of size
   std::variant<double, int64_t> value = 0.0;  // constant
   std::vector<int64_t> axes;                  // reduce, transpose, along; steps: view, update
   int64_t index = 0;                          // result
@@ -171,7 +171,9 @@ class GraphBuilder {
   Value along(Opcode op, std::vector<Value> operands, int64_t axis);  // gather, scatters, scans
   Value empty(const Type& type, int64_t index);  // apart from those of another index
   Value sort(Opcode op, Value a);                // or sort_descending; result 1: positions
-  Value size(Value count, const Dim& symbol);    // one that no other value defines
+  // A size that no other value defines. Where it counts what is not true of `condition`, a check of
+  // it shows the comparisons in there whose sides need not be computed for that.
+  Value size(Value count, const Dim& symbol, Value condition = -1);
   Value extent(const Dim& size);
   Value matmul(Value a, Value b);
   Value matmul(Value a, Value b, DType result, std::string precision = "");

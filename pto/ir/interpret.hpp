@@ -59,7 +59,9 @@ constexpr int64_t kUnknownSize = INT64_MIN;
 std::vector<int64_t> bind_symbols(const Graph& graph, const std::vector<Array>& inputs);
 
 // Throws pto::Error, at the user's line, for the first guard that does not hold; passes over those
-// whose sizes are not all known.
-void check_guards(const Graph& graph, const std::vector<int64_t>& symbols);
+// whose sizes are not all known. `seen` shows the first element of which a check is not true.
+void check_guards(
+    const Graph& graph, const std::vector<int64_t>& symbols,
+    const std::function<std::string()>& seen = [] { return ""; });
 
 }  // namespace pto

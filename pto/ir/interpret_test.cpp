@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "pto/ir/number.hpp"
+#include "pto/base/number.hpp"
 #include "pto/ir/parse.hpp"
 
 namespace pto::interpret_test {

@@ -308,6 +308,9 @@ class GraphReader {
         in_.expect("size");
         in_.expect("=");
         node.attributes.size = in_.dim();
+        if (in_.take("of"))
+          for (std::string& names = node.attributes.name; !in_.peek("}");)
+            (names += names.empty() ? "" : " ") += in_.word("a comparison");
       } else if (in_.peek("precision")) {
         require_takes(node, Field::Precision, "a precision");
         in_.expect("precision");

@@ -96,7 +96,8 @@ class Printer {
       case Field::Index:
         return " {index=" + text(attributes.index) + "}";
       case Field::Size:
-        return " {size=" + text(attributes.size) + "}";
+        return " {size=" + text(attributes.size) +
+               (attributes.name.empty() ? "" : " of " + attributes.name) + "}";
       case Field::Steps:
         if (attributes.axes.empty()) return "";
         [[fallthrough]];

@@ -172,7 +172,8 @@ TEST(Program, that_leaves_its_tensor_fails_at_the_users_line) {
   EXPECT_THAT(what_of([&] {
                 interpret(graph, rows({2, 4}));
               }),
-              HasSubstr("rows.py:5: view: axis 1, offset 0 and size 4 of 3"));
+              AllOf(HasSubstr("rows.py:5: view: axis 1, offset 0 and size 4 of 3"),
+                    HasSubstr("fix: choose a size from 0 to 3")));
   EXPECT_THAT(what_of([&] {
                 interpret(graph, rows({2, -1}));
               }),
@@ -211,6 +212,25 @@ TEST(Program, keeps_bodies_that_check_values_and_reads_checks_back) {
                 interpret(graph, {reals({2}, {1, 2}), integers({}, {3})});
               }),
               HasSubstr("user.py:3: check: not true of 3 elements: m is 0"));
+}
+
+TEST(Program, shows_the_sides_of_a_check_that_fails_and_reads_them_back) {
+  const std::string text =
+      "graph sides(%x: i32[2], %n: i64[], %y: f32[2]) -> (i32[2]) {\n"
+      "  %0 = constant {value=2} : i32[]\n  %1 = constant {value=0.5} : f32[]\n"
+      "  %2 = size(%n, %x, %0, %y, %1) {size=s0 of lt ge} : i64[]\n"
+      "  guard none s0 because \"x is small\" @ \"user.py\":3\n  return %x\n}\n";
+  const Graph graph = parse(text);
+  verify(graph);
+  EXPECT_EQ(print(graph), text);
+  const auto error = [&](const Array& x, std::vector<double> y) {
+    return what_of([&] { interpret(graph, {x, integers({}, {1}), reals({2}, std::move(y))}); });
+  };
+  Array small(DType::I32, {2}), large(DType::I32, {2});
+  large.integers = {1, 2};
+  EXPECT_THAT(error(large, {0, 0}), HasSubstr("not true: x is small: 2 < 2 is false at [1]"));
+  EXPECT_THAT(error(small, {0.75, 0.25}), HasSubstr("small: 0.25 >= 0.5 is false at [1]"));
+  EXPECT_THAT(error(small, {1, 1}), HasSubstr("not true: x is small\n")) << "no side is wrong";
 }
 
 TEST(Program, checks_guards_on_sizes_as_soon_as_they_are_known) {
@@ -289,6 +309,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"concat_types", "concat(%x, %m) {axes=[0]} : f32[5, 3]", "concat: left is f32"},
         Mistake{"concat_none", "concat {axes=[0]} : f32[5, 3]", "concat: has 0 operands"},
         Mistake{"size_of_tensor", "size(%x) {size=s0} : i64[]", "size: the number is f32[2, 3]"},
+        Mistake{"size_sides", "size(%n, %n) {size=s0 of lt} : i64[]", "size: has 2 operands"},
+        Mistake{"size_names", "size(%n, %n, %n) {size=s0 of add} : i64[]", "compares by \"add\""},
         Mistake{"size_is_symbol", "size(%n) {size=4} : i64[]", "size: defines 4"},
         Mistake{"branch_condition", "branch(%x) : f32[2, 3]", "branch: the condition is f32[2, 3]"},
         Mistake{"branch_bodies",

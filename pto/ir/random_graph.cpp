@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "pto/base/number.hpp"
 #include "pto/ir/infer.hpp"
-#include "pto/ir/number.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {

@@ -287,6 +287,12 @@ _TEXTS = {
         "pass tensors like these without gradient, on the CPU: x.detach().cpu()",
         InvalidValue,
     ),
+    "traced": (
+        "a tool gets a tensor of a function that is being traced",
+        "it shows or saves a call with arrays, and nothing runs while a function is traced",
+        "use it outside of functions under @pto.jit",
+        InvalidType,
+    ),
     "unreadable": (
         "{name} cannot be read: {detail}",
         "its memory must be dense or strided, and on the CPU",

@@ -25,15 +25,16 @@ from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
 from pto.language.trace import current, is_tracing
 from pto.language.types import cast, constant, number
-from pto.language.whole import min, sized, whole
+from pto.language.whole import min, whole
 
 
 def check(condition: Any, what: str) -> None:
     """Raises an Error at the call where an element of a condition is not true.
 
     `condition` is bool, of any shape; true where it has no elements. The error has the sentence
-    `what`, the line, and how many elements are not true. A condition that is known while tracing
-    fails then, unless it stands in a loop or branch.
+    `what`, the line, and how many elements are not true; where it compares what is given, sizes or
+    numbers, also the first two that are not. A condition that is known while tracing fails then,
+    unless it stands in a loop or branch.
 
     Formula: all(condition)
     Shapes: `condition` has any
@@ -66,7 +67,8 @@ def check(condition: Any, what: str) -> None:
              "compare: pto.check(n >= 0, ...)", InvalidType)  # fmt: skip
     elements: Any = math.prod(condition.shape)
     wrong = min(sum(cast(logical_not(condition), i64)), elements)  # says the most it can be
-    trace.here().guard_holds(sized(trace, wrong, "check"), what)
+    count = trace.size(whole(trace, wrong, "check"), condition.value)
+    trace.here().guard_holds(count, what)
     trace.scope.keep_for_checks()
 
 

@@ -25,10 +25,10 @@ def copies_of(values: dict[str, Any]) -> dict[str, Any]:
 def _copy(value: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        with torch.no_grad():
-            strides = value.stride()
-            made = torch.empty_strided(value.shape, strides, dtype=value.dtype, device=value.device)
-            return made.copy_(value)
+        with torch.no_grad():  # all memory from its first element to its last: some may share one
+            steps = zip(value.shape, value.stride(), strict=True)
+            size = 1 + sum((n - 1) * step for n, step in steps) if value.numel() else 0
+            return value.as_strided((size,), (1,)).clone().as_strided(value.shape, value.stride())
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, numpy.ndarray):
         return value

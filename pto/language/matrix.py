@@ -48,7 +48,7 @@ def matmul(
     """
     for x in (a, b):
         must_be_traced("matmul", x, "make it a parameter; on arrays call pto.ops.matmul")
-        _check_rank(x)
+    _check_ranks(a, b)
     for value in (a_trans, b_trans):
         if not isinstance(value, bool):
             fail(f"matmul: a_trans or b_trans is {describe(value)}", "they say yes or no",
@@ -163,10 +163,11 @@ def scaled_mm(
     return cast((products * scales).sum(0), out_dtype)
 
 
-def _check_rank(x: Tensor) -> None:
-    if x.ndim < 2:
+def _check_ranks(*operands: Tensor) -> None:
+    low, high = sorted(operands, key=lambda x: x.ndim)
+    if low.ndim < 2:
         fail(
-            f"matmul: an operand has the shape {list(x.shape)}",
+            f"matmul: an operand has the shape {list(low.shape)}, the other {list(high.shape)}",
             "[..., M, K] x [..., K, N]: an operand has at least two axes",
             "put an axis in: x[None, :] is a row, x[:, None] a column",
         )

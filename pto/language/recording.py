@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pto import _core
-from pto.errors import Failure, InvalidType, InvalidValue
+from pto.config import config
+from pto.errors import Failure, InvalidValue
 from pto.language.copies import copies_of
 from pto.language.explanation import Explanation, explain
 from pto.language.jit_call import bound
 from pto.language.location import user_line
 from pto.language.plan import Plan, Step
 from pto.language.program_page import texts
-from pto.language.tensor import Tensor
 
 SPANS = 1 << 17  # that a thread keeps, 32 bytes each; what begins later is counted
 CALL, STATEMENT, JOB, PART, SIZE = range(5)
@@ -176,23 +176,20 @@ def trace_into(path: str, function: Any, args: tuple, kwargs: dict[str, Any]) ->
 
 def recordable(tool: str, function: Any, args: tuple, kwargs: dict[str, Any]) -> Explanation:
     """The explanation of a call that can be recorded; `function` is a Jit or a Program."""
-    name = function.__name__
-    if any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
-        raise InvalidType(
-            f"{tool}: {name} gets a tensor of a function that is being traced",
-            "what runs is recorded, and nothing runs while a function is traced",
-            f"call {tool}() with arrays, outside of functions under @pto.jit",
-            user_line(),
-        )
     found = explain(function.compiled, args, kwargs)
-    if found.reason:
-        raise Failure(
-            f"{tool}: the interpreter runs {name}: {found.reason}",
-            "only compiled functions have statements that can be recorded",
-            "write what it names in another way",
-            user_line(),
-        )
+    refuse_interpreted(tool, function.__name__, found.reason)
     return found
+
+
+def refuse_interpreted(tool: str, name: str, reason: str = "") -> None:
+    """Refuses a call that the interpreter runs, for this reason or since config.interpret says so,
+    to a tool for compiled code."""
+    fix = "set it to False" if config.interpret else "write what it names in another way"
+    if reason := "pto.config.interpret is True" if config.interpret else reason:
+        raise Failure(
+            f"{tool}: the interpreter runs {name}: {reason}", "it tells of compiled functions", fix,
+            user_line(),
+        )  # fmt: skip
 
 
 def after_a_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list]:

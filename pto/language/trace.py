@@ -79,13 +79,13 @@ class Trace:
         self.scope = body.parent
         return list(body.captured.values())
 
-    def size(self, count: Tensor) -> Any:
-        """The size that an i64 of rank 0 says, a symbol."""
+    def size(self, count: Tensor, condition: int = -1) -> Any:
+        """The size that an i64 of rank 0 says, a symbol; it may count where a condition fails."""
         scope, value = self.scope, count.value
         if value not in scope.sizes:
             scope.sizes[value] = _core.Dim.symbol(self.symbols)
             self.symbols += 1
-            self.here().size(value, scope.sizes[value])
+            self.here().size(value, scope.sizes[value], condition)
         return scope.sizes[value]
 
     def is_from_data(self, size: Any) -> bool:

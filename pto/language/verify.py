@@ -24,8 +24,10 @@ from pto.language.jit import Jit
 from pto.language.jit_call import bound
 from pto.language.location import describe, user_line
 from pto.language.program import Program
+from pto.language.recording import refuse_interpreted
 from pto.language.results import Form, taken_apart
 from pto.language.tools import Tools, unbound
+from pto.language.written import check as check_written
 
 COMPILED = "compiled form"
 _ATTEMPTS, _COMPILED_ATTEMPTS = 600, 40  # to shrink what a pass does, and the compiled form
@@ -113,10 +115,13 @@ def verify_passes(function: Any, *args: Any, **kwargs: Any) -> Report:
 
 def _verified(function: Any, args: tuple, kwargs: dict[str, Any], is_compiled: bool) -> Report:
     function, args, kwargs = _plain(function, args, kwargs)
+    if is_compiled:
+        refuse_interpreted("verify", function.__name__)
     compiled = function.compiled
     graph, form = compiled.trace_with_form(*args, **kwargs)
     given = dict(zip(compiled.parameters, bound(compiled, args, kwargs), strict=True))
     call = _Call(graph, form, {name: given[name] for name, *_ in graph.inputs})
+    check_written(graph.name, {name: given[name] for name in call.written})
     found: list[tuple[str, str]] = []
     for stage, check in call.checks(lambda: _run(function, compiled, given, form)):
         if stage == COMPILED and not is_compiled:
@@ -162,9 +167,9 @@ class _Call:
         self.graph = graph
         self.kinds = {name: (dtype, dims) for name, dtype, dims, _ in graph.inputs}
         self.values = {name: pack(value, self.kinds[name][0]) for name, value in values.items()}
-        written = form.members[-1].keys if form.keys and "written" in form.keys else ()
-        count = len(graph.outputs) - len(written)
-        self.names = [*(f"output {place}" for place in range(count)), *written]
+        self.written = form.members[-1].keys if form.keys and "written" in form.keys else ()
+        count = len(graph.outputs) - len(self.written)
+        self.names = [*(f"output {place}" for place in range(count)), *self.written]
 
     def checks(self, run: Callable[[], list]) -> list[tuple[str, Callable]]:
         """(stage, a function that says how it agrees, and the first difference) in order."""

@@ -4,8 +4,9 @@
 
 #include <string>
 
+#include "pto/base/counterexample.hpp"
+#include "pto/base/evaluate_sizes.hpp"
 #include "pto/base/machine.hpp"
-#include "pto/base/size_guard.hpp"
 #include "pto/base/text.hpp"
 #include "pto/launch/call.hpp"
 #include "pto/launch/pool.hpp"
@@ -46,11 +47,7 @@ void pto_copy_tensor(const pto_tensor* to, const pto_tensor* from) {
 
 int32_t pto_fail_part(pto_services* services, const char* where, const char* operation,
                       int32_t axis, int64_t offset, int64_t size, int64_t whole) {
-  return pto::report(
-      services, where,
-      {std::string(operation) + ": axis " + std::to_string(axis) + ", offset " + pto::text(offset) +
-           " and size " + pto::text(size) + " of " + pto::text(whole),
-       "a view lies inside its tensor", "choose a smaller offset or size"});
+  return pto::report(services, where, pto::outside_part(operation, axis, offset, size, whole));
 }
 
 int32_t pto_fail_size(pto_services* services, const char* where, int64_t size) {
@@ -61,13 +58,20 @@ int32_t pto_fail_size(pto_services* services, const char* where, int64_t size) {
 
 int32_t pto_fail_sizes(pto_services* services, const char* where, const char* because, int64_t a,
                        int64_t b, int32_t kind) {
-  if (kind == PTO_GUARD_NONEMPTY)
-    return pto::report(services, where, pto::empty_reduction(because));
-  if (kind == PTO_GUARD_HOLDS)
-    return pto::report(services, where, pto::broken_check(because, pto::text(a)));
   return pto::report(services, where,
-                     {"sizes " + pto::text(a) + " and " + pto::text(b) + " differ in " + because,
-                      "they must be equal", "pass tensors whose shapes fit"});
+                     pto::unequal_sizes(pto::text(a), pto::text(b), because, kind));
+}
+
+int32_t pto_fail_quotient(pto_services* services, const char* where, const char* size,
+                          int64_t dividend) {
+  return pto::report(services, where, pto::zero_division(size, pto::text(dividend)));
+}
+
+int32_t pto_fail_check(pto_services* services, const char* where, const char* because,
+                       int64_t count, const char* comparisons, const pto_tensor* sides) {
+  return pto::report(
+      services, where,
+      pto::broken_check(because, pto::text(count), pto::counterexample(comparisons, sides)));
 }
 
 int32_t pto_fail_position(pto_services* services, const char* where, const char* operation,

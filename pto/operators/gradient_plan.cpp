@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pto/base/of_process.hpp"
 #include "pto/operators/operator.hpp"
 
 namespace pto {
@@ -104,12 +105,16 @@ Counts counts_from(const int32_t* counts, int32_t size) {
   return counts ? Counts(counts, counts + size) : Counts(static_cast<size_t>(size), 1);
 }
 
-const GradientPlan& kept(const pto_operator& op, Counts counts, Counts output_counts) {
-  static std::mutex mutex;
+struct Plans {
   using Key = std::pair<int32_t, std::pair<Counts, Counts>>;
-  static auto* const plans = new std::map<Key, std::unique_ptr<const GradientPlan>>;
+  std::mutex mutex;
+  std::map<Key, std::unique_ptr<const GradientPlan>> of;
+};
+
+const GradientPlan& kept(const pto_operator& op, Counts counts, Counts output_counts) {
+  auto& [mutex, plans] = of_process<Plans>();
   const std::lock_guard lock(mutex);
-  auto& plan = (*plans)[{op.index, {counts, output_counts}}];
+  auto& plan = plans[{op.index, {counts, output_counts}}];
   if (!plan)
     plan = std::make_unique<const GradientPlan>(op, std::move(counts), std::move(output_counts));
   return *plan;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pto/base/error.hpp"
+#include "pto/base/of_process.hpp"
 #include "pto/base/size_program.hpp"
 #include "pto/operators/call_arguments.hpp"
 #include "pto/operators/last_error.hpp"
@@ -80,14 +81,18 @@ void check_counts(const pto_operator& op, const InferredShapes& shapes) {
         std::string("the schema says ") + op.schema, "give a shape for each output"});
 }
 
+struct KnownShapes {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<const PlainShapes>> of;  // calls of a kind
+};
+
 const pto_shapes* shapes_of(const pto_operator_call& call) {
-  static std::mutex mutex;
-  static auto* const known = new std::map<std::string, std::unique_ptr<const PlainShapes>>;
+  auto& [mutex, known] = of_process<KnownShapes>();
   const CallArguments arguments(call, CallArguments::Reads::Kinds);
   const std::string key = key_of(*call.op, arguments);
   {
     const std::lock_guard lock(mutex);
-    if (const auto found = known->find(key); found != known->end()) return &found->second->plain;
+    if (const auto found = known.find(key); found != known.end()) return &found->second->plain;
   }
   arguments.check_types();
   const std::vector<TensorKind> kinds = arguments.kinds();
@@ -102,7 +107,7 @@ const pto_shapes* shapes_of(const pto_operator_call& call) {
   }
   auto made = std::make_unique<const PlainShapes>(inferred, symbols);
   const std::lock_guard lock(mutex);
-  return &known->emplace(key, std::move(made)).first->second->plain;
+  return &known.emplace(key, std::move(made)).first->second->plain;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/operators/weights.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -224,6 +225,7 @@ class PackedWeights {
     if (known->memory_) return known;
     // One thread alone makes the copy; the others take the weight itself meanwhile.
     if (known->sights_.fetch_add(1) + 1 != known->wanted_) return nullptr;
+    drop_dead();  // their memory first: models come and go
     const auto made = std::make_shared<PackedWeight>(weight, owner, known->wanted_);
     if (!packer.pack(packer.self, weight, made.get()) || !made->is_unchanged(weight, owner))
       return nullptr;
@@ -238,6 +240,9 @@ class PackedWeights {
       return at >= first && at - first < static_cast<uint64_t>(bytes);
     });
   }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
   void drop_dead() {
     drop([](const PackedWeight& one) { return one.owner_.is_alive(one.owner_.object) == 0; });
@@ -284,6 +289,11 @@ class PackedWeights {
   std::unordered_map<Key, Entry, Hash> entries_;
   size_t calls_ = 0, sweep_at_ = kSweepCalls / 64;
 };
+
+// A child of fork() keeps the copies, which cost it no memory.
+[[maybe_unused]] const int kWeightsForkHandler =
+    pthread_atfork([] { PackedWeights::all().lock(); }, [] { PackedWeights::all().unlock(); },
+                   [] { PackedWeights::all().unlock(); });
 
 std::shared_ptr<const PackedWeight> packed_weight(const WeightPacker& packer,
                                                   const pto_tensor_ref& weight,

@@ -10,7 +10,7 @@
 // strides, version and some elements are compared: whole-tensor writes are noticed however they are
 // made, writes of a few elements where the owner counts them. Every change doubles the number of
 // calls after which it is packed again. Packed copies take at most a quarter of the machine's
-// memory; those of dead owners are freed as further weights come, and by packed_weight_bytes().
+// memory; those of dead owners are freed before another is packed, and by packed_weight_bytes().
 //
 // Invariant: a PackedWeight is immutable and holds its owner's address, not its memory.
 // Thread safety: every function may be called from any thread.

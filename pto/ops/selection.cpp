@@ -53,8 +53,12 @@ PTO_OPERATOR_KERNEL(top_k) {
   const TensorAxis from(in.tensor("x"_arg), in.integer("dim"_arg)),
       to(in.tensor("values"_arg), in.integer("dim"_arg));
   if (k > from.size) {
-    return in.fail(
-        "k is larger than the axis\nit counts elements of the axis\ngive its size at most");
+    char text[160];
+    __builtin_snprintf(text, sizeof text,
+                       "k is %lld, and the axis has the size %lld\nit counts elements of the axis\n"
+                       "give its size at most",
+                       static_cast<long long>(k), static_cast<long long>(from.size));
+    return in.fail(text);
   }
   const auto rows = in.items(from.rows);
   for (int64_t row = rows.first; row < rows.last; ++row) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pto/ir/number.hpp"
+#include "pto/base/number.hpp"
 #include "pto/passes/pattern.hpp"
 #include "pto/passes/rewrite.hpp"
 

@@ -75,7 +75,9 @@ void StepNodes::demand(const Node& step) {
   const bool may_alias = step.op == Opcode::matmul || is_move(step.op);
   for (const Value v : step.operands) {
     const bool is_copied = step.op == Opcode::concat && is_turned(graph_, v);
-    is_number(graph_[v].type) ? demand_number(v) : demand_tensor(v, may_alias || is_copied);
+    const bool is_known = step.op == Opcode::size && graph_[v].op == Opcode::constant;
+    is_known || is_number(graph_[v].type) ? demand_number(v)
+                                          : demand_tensor(v, may_alias || is_copied);
   }
 }
 

@@ -209,10 +209,10 @@ class ChipRuntime(Runtime):
             return lambda: self._check(name, program, given, CheckReport.raise_faults)
 
         def work() -> tuple[Report, None]:
-            counts = _core.run_chip(
+            counts = self._tracing.keep(name, lambda: _core.run_chip(
                 program, core, self._workers, self._window, seconds, trace.path, trace.level
-            )
-            return Report(**self._tracing.keep(name, counts, trace)), None
+            ), trace)  # fmt: skip
+            return Report(**counts), None
 
         return work
 

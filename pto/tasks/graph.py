@@ -11,6 +11,7 @@ symbol() alone may differ: a replay evaluates them. The graph owns the tensors t
 orchestration allocated.
 """
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,8 +65,8 @@ class CapturedGraph(Drawn):
         core, trace = self._read(args), self._tracing.request()
 
         def work() -> tuple[Report, None]:
-            counts = self._replay(core, self._workers, trace)
-            return Report(**self._tracing.keep(self.name, counts, trace)), None
+            replay = functools.partial(self._replay, core, self._workers, trace)
+            return Report(**self._tracing.keep(self.name, replay, trace)), None
 
         self._execute(self.name, work)
 
@@ -84,7 +85,7 @@ class CapturedGraph(Drawn):
 
         return simulated(self.name, run, self._execute, cores)
 
-    def _replay(self, core: list, workers: int, trace: TraceRequest, caller: int = 5) -> dict:
+    def _replay(self, core: list, workers: int, trace: TraceRequest, caller: int = 6) -> dict:
         counts = self._graph.replay(core, workers, trace.path, trace.level)
         if counts is None:
             warnings.warn(

@@ -88,6 +88,7 @@ class HostRuntime(Runtime):
         self._programs: dict[str, tuple[Callable, dict[str, HostKernel]]] = {}
         self._collectives: dict[str, HostKernel] = {}
         self._tracing = Tracing()
+        self._turn: Turn | None = None  # of the last run
         _open.add(self)
 
     def register(
@@ -153,9 +154,12 @@ class HostRuntime(Runtime):
 
     def close(self) -> None:
         """Ends runs that have not begun, waits for what has, ends the workers; may come again."""
+        self._close()
+
+    def _close(self, stop: Callable[[], object] | None = None) -> None:
         if os.getpid() != self._process:
             return
-        self._queue.close()
+        self._queue.close(stop)
         with self._lock:
             self._programs.clear()
             self._memory.closed = True
@@ -185,7 +189,7 @@ class HostRuntime(Runtime):
         def work() -> tuple[None, None]:
             trace = self._tracing.request()
             replay(lambda: self._begin(seconds, trace),
-                   lambda: self._tracing.keep(name, self._engine.end(), trace))  # fmt: skip
+                   lambda: self._tracing.keep(name, self._engine.end, trace))  # fmt: skip
             return None, None
 
         return work
@@ -205,6 +209,10 @@ class HostRuntime(Runtime):
             self._engine.stop("it was interrupted", True)
             with suppress(Failure):
                 self._engine.end()
+
+    def _stop_run(self) -> None:
+        if not (self._turn and self._turn.cancel()) and self._engine.is_running:
+            self._engine.stop("the process ends", True)
 
     def _kernel(self, program: str, name: str, kernel: Any) -> HostKernel:
         if not isinstance(name, str) or not name:
@@ -247,6 +255,7 @@ class HostRuntime(Runtime):
     ) -> tuple[HostReport, Any]:
         trace = self._tracing.request()
         copies = PrivateCopies(self._memory)
+        self._turn = turn
         number = self._begin(turn.seconds, trace)
         context = Context(self, self._engine, kernels, copies)
         raised = value = counts = None
@@ -264,7 +273,7 @@ class HostRuntime(Runtime):
         context.end()
         while counts is None:
             try:
-                counts = self._tracing.keep(name, self._engine.end(), trace)
+                counts = self._tracing.keep(name, self._engine.end, trace)
             except Failure as failure:
                 counts = {}
                 if raised is None or isinstance(raised, RunStopped | AwaitedTaskFailed):
@@ -326,5 +335,6 @@ def _default_memory() -> int:
 
 @atexit.register
 def _close_all() -> None:
+    """A run that is still under way is one of a daemon thread: the process does not wait for it."""
     for runtime in list(_open):
-        runtime.close()
+        runtime._close(stop=runtime._stop_run)

@@ -44,7 +44,7 @@ class TraceReport(ShownAsText):
     critical_s: float | None  # as `critical`, needs level 3
     critical: tuple[int, ...]
     idle_while_ready_s: float
-    wait_for_dependency_s: float  # workers idle: every task left waited for another
+    wait_for_dependency_s: float  # no task was ready: all waited for others, or for submission
     waited_s: float
     tracing_s: float  # the cost of the trace's records, all workers together
     kernels: tuple[KernelTime, ...]
@@ -109,8 +109,8 @@ class TraceReport(ShownAsText):
             "kernels",
             f"  idle while tasks were ready {time_text(self.idle_while_ready_s)}, "
             f"tasks waited {time_text(self.waited_s)} for a worker",
-            f"  workers waited {time_text(self.wait_for_dependency_s)} for dependencies; "
-            f"tracing took about {time_text(self.tracing_s)}",
+            f"  workers waited {time_text(self.wait_for_dependency_s)} for dependencies or "
+            f"submissions; tracing took about {time_text(self.tracing_s)}",
         ]
         if self.critical_s is not None:
             shown = " > ".join(map(str, self.critical[:_SHOWN]))

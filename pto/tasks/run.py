@@ -10,6 +10,7 @@ Runs of one runtime happen one after another in the order of their submission. A
 all functions.
 """
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -68,8 +69,10 @@ class Run:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has ended, at most `timeout` seconds; whether it has."""
         seconds = _checked_timeout(timeout)
-        if seconds is None and not self.done:
-            self._queue.check_may_wait()
+        if not self.done:
+            refuse_fork(self._queue.process)
+            if seconds is None:
+                self._queue.check_may_wait()
         return self._has_ended.wait(seconds)
 
     def result(self, timeout: float | None = None) -> Any:
@@ -91,6 +94,9 @@ class Run:
 
         Returns False if it goes on or has ended; otherwise result() raises.
         """
+        if self.done:
+            return False
+        refuse_fork(self._queue.process)
         if self._queue.cancel(self):
             return True
         return not self.done and self.stop is not None and self.stop()
@@ -120,6 +126,7 @@ class RunQueue:
     """
 
     def __init__(self) -> None:
+        self.process = os.getpid()
         self._lock = threading.RLock()  # entered by no Python code, which a handler could interrupt
         self._changed = threading.Condition(self._lock)
         self._runs: deque[Run] = deque()
@@ -191,14 +198,20 @@ class RunQueue:
             self._leave(run, error)
             return True
 
-    def close(self) -> None:
-        """Ends runs that have not begun, waits for the others, refuses new ones. May come again."""
+    def close(self, stop: Callable[[], object] | None = None) -> None:
+        """Ends runs that have not begun, waits for the others, refuses new ones. May come again.
+
+        `stop` ends the active run, which gets 0.1 s to end by itself.
+        """
         with self._changed:
             self.check_may_wait()
             self._is_closed = True
             for run in [r for r in self._runs if r is not self._active]:
                 self._leave(run, closed_error(f"run {run.name!r} has not begun"))
-            self._changed.wait_for(lambda: not self._runs and self._active is None)
+            while not self._changed.wait_for(
+                lambda: not self._runs and self._active is None, 0.1 if stop else None
+            ):
+                stop()
 
     def check_open(self) -> None:
         if self._is_closed:
@@ -263,6 +276,16 @@ def _checked_timeout(timeout: Any) -> float | None:
             "pass a number, or None to wait for ever",
         )
     return float(min(max(timeout, 0), threading.TIMEOUT_MAX))
+
+
+def refuse_fork(process: int) -> None:
+    """Raises Failure in a process that was forked from the one that made the runtime."""
+    if os.getpid() != process:
+        raise Failure(
+            "the runtime belongs to the process that made it",
+            "this process was forked from it, without its threads and workers",
+            "make a Runtime in this process",
+        )
 
 
 def closed_error(what: str) -> Failure:

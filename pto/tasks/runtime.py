@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from pto.errors import Failure, InvalidType, InvalidValue, UnknownName
+from pto.errors import InvalidType, InvalidValue, UnknownName
 from pto.tasks.package import CompiledPackage
 from pto.tasks.report import TraceReport
-from pto.tasks.run import RunQueue
+from pto.tasks.run import RunQueue, refuse_fork
 from pto.tasks.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -100,16 +100,6 @@ def check_program_name(name: Any) -> None:
             f"register: the name is {name!r}",
             "a program has a str as its name",
             "pass a str that is not empty",
-        )
-
-
-def refuse_fork(process: int) -> None:
-    """Raises Failure in a process that was forked from the one that made the runtime."""
-    if os.getpid() != process:
-        raise Failure(
-            "the runtime belongs to the process that made it",
-            "this process was forked from it, without its threads and workers",
-            "make a Runtime in this process",
         )
 
 

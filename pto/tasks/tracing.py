@@ -8,7 +8,7 @@ each edge and its reason, which the critical path and all simulations need.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ class Tracing:
 
     def __init__(self) -> None:
         self._request = TraceRequest()
-        self._last: tuple[str, Any, str] | None = None  # program, _core.ChipTrace, path
+        # Program, _core.ChipTrace, or None if the run failed, and path.
+        self._last: tuple[str, Any, str] | None = None
         self._origins: dict[str, Origin] = {}  # of each program
         self.files: set[str] = set()  # of the Python that submits tasks
 
@@ -44,12 +45,14 @@ class Tracing:
                 "level 0 counts, 1 records tasks, 2 also submissions, 3 also edges",
                 "pass a number from 0 to 3",
             )
-        if path is not None and not isinstance(path, str | os.PathLike):
-            raise InvalidType(
+        name = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if name is not None and not (isinstance(name, str) and name and "\0" not in name):
+            raise (InvalidValue if isinstance(name, str) else InvalidType)(
                 f"trace: the path is {path!r:.60}, of type {type(path).__name__}",
-                "each run writes its trace to a file", "pass a str or a Path; None ends tracing",
-            )  # fmt: skip
-        self._request = TraceRequest() if path is None else TraceRequest(os.fspath(path), level)
+                "each run writes its trace to a file",
+                "pass its path, a str or a Path, without a NUL; None ends tracing",
+            )
+        self._request = TraceRequest() if name is None else TraceRequest(name, level)
 
     def add_program(self, name: str, origins: Iterable[Origin]) -> None:
         """Notes the C++ of a program, which replaces one of the same name."""
@@ -59,19 +62,26 @@ class Tracing:
         """The request for a run that begins now."""
         return self._request
 
-    def keep(self, name: str, counts: dict[str, Any], request: TraceRequest) -> dict[str, Any]:
-        """Takes the trace out of what a run with this request reports."""
-        trace = counts.pop("trace", None)
-        if trace is not None:
-            self._last = name, trace, request.path
+    def keep(self, name: str, run: Callable[[], dict], request: TraceRequest) -> dict[str, Any]:
+        """Runs a program with this request, and takes the trace out of what it reports."""
+        trace = None
+        try:
+            counts = run()
+            trace = counts.pop("trace", None)
+        finally:
+            if request.level >= 0:
+                self._last = name, trace, request.path
         return counts
 
     def report(self) -> TraceReport:
-        if self._last is None:
-            raise Failure(
-                "no run of this runtime was traced", "a report describes a trace",
-                "call trace(path) before run()",
-            )  # fmt: skip
-        name, trace, path = self._last
+        name, trace, path = self._last or ("", None, "")
+        if trace is None:
+            what, fix = "no run of this runtime was traced", "call trace(path) before run()"
+            if self._last is not None:
+                what = f"the last traced run, of {name!r}, failed"
+                fix = (
+                    f"mend the cause; python -m pto studio {path} shows what ran, if it got so far"
+                )
+            raise Failure(what, "a report describes a whole run", fix)
         folders = tuple(sorted({Path(file).parent for file in self.files}))
         return report_of(name, trace, path, self._origins.get(name, Origin()), folders)

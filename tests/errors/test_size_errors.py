@@ -80,7 +80,7 @@ def test_a_size_is_not_divided_by_an_empty_axis(kind, divide):
 
     run, out = pto.jit(locals()[kind]), np.zeros(1, "f4")
     run(X[:, 0], X[:3, 0], out)
-    with pytest.raises(pto.Error, match="the size s.* divides by zero"):
+    with pytest.raises(pto.Error, match=r"size s.* divides by zero: its operands are \d+ and 0"):
         run(X[:, 0], X[:0, 0], out)
 
 
@@ -272,3 +272,9 @@ def test_more_elements_than_topk_has_are_an_error_of_topk(k):
     assert isinstance(caught.value, ValueError)
     best = pto.jit(lambda x: pto.topk(x, 3).values)(X)
     np.testing.assert_array_equal(best, X)
+
+
+@pytest.mark.parametrize("product", [lambda x: x[0] @ x, lambda x: x @ x[0]])
+def test_a_product_of_a_vector_shows_both_shapes(product):
+    with pytest.raises(pto.Error, match=r"matmul: .* shape \[s1\], the other \[s0, s1\]"):
+        pto.jit(product)(X)

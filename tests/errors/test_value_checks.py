@@ -42,9 +42,19 @@ def checks_without_a_sentence(x, rows, out):
 
 
 CASES = {
-    breaks_a_check: (RuntimeError, "check: not true: rows are below 2", "goes on", "values"),
-    breaks_a_check_in_a_branch: (RuntimeError, "not true: row 2 is the last of s0", "goes on", ""),
-    breaks_an_assertion: (RuntimeError, "not true: x.shape[0] % 2 == 0 and", "goes on", ""),
+    breaks_a_check: (
+        RuntimeError,
+        "not true: rows are below 2: 2 < 2 is false at [1]",
+        "goes on",
+        "values",
+    ),
+    breaks_a_check_in_a_branch: (
+        RuntimeError,
+        "not true: row 2 is the last of s0: 1 > 1 is false",
+        "goes on",
+        "",
+    ),
+    breaks_an_assertion: (RuntimeError, "x.ndim == 2: 1 == 0 is false", "goes on", ""),
     breaks_a_known_check: (ValueError, "not true: x has three axes", "known", "arguments"),
     checks_numbers: (TypeError, "check: the condition is f32", "true or false", "compare"),
     checks_without_a_sentence: (TypeError, "check: a value of type", "shows it", "pto.check(n"),
@@ -61,6 +71,43 @@ def test_a_check_that_fails_says_what_and_where(function):
     place = f"{error.location} {error.what}".split("test_value_checks.py:")[1]
     line, first = int(place.split(":")[0].split()[0]), function.__code__.co_firstlineno
     assert first <= line <= first + 4, str(error)
+
+
+A, B = np.array([[1, 5, 2], [4, 0, 3]], "i4"), np.array([2.5, -1, 0.1], "f4")
+SIDES = {
+    "rows of a matrix": (lambda a, b: a[1] < 4, "4 < 4 is false at [0]"),
+    "a column and a row": (
+        lambda a, b: pto.cast(a[:, :1], pto.f32) >= b[:2],
+        "1 >= 2.5 is false at [0, 0]",
+    ),
+    "turned": (lambda a, b: a.shape[0] != a.T, "2 != 2 is false at [2, 0]"),
+    "an axis more": (lambda a, b: b[:, None] <= b[None], "2.5 <= -1 is false at [0, 1]"),
+    "a mirrored constant": (lambda a, b: b < 2, "2.5 < 2 is false at [0]"),
+    "of two, the second": (lambda a, b: (a >= 0) & (a < 5), "5 < 5 is false at [0, 1]"),
+    "all": (lambda a, b: pto.all(b > 0), "-1 > 0 is false at [1]"),
+    "all of rows": (lambda a, b: (b != 0.1).all(0), "0.1 != 0.1 is false at [2]"),
+    "a sum": (lambda a, b: pto.sum(a) == 16, "15 == 16 is false"),
+    "a sum of reals": (lambda a, b: pto.sum(b[:2]) > 3, "1.5 > 3 is false"),
+    "an element": (lambda a, b: a[1, 0] <= b[0], "4 <= 2.5 is false"),
+    "a number and a size": (lambda a, b: a[0, 1] * 2 == a.shape[1], "10 == 3 is false"),
+    "computed elements": (lambda a, b: a * 2 < 9, "it holds"),
+    "one of two": (lambda a, b: (a < 0) | (a > 3), "it holds"),
+    "a truth": (lambda a, b: pto.cast(b, pto.boolean) & (a[0] > 9), "1 > 9 is false at [0]"),
+}
+
+
+@pytest.mark.parametrize("case", SIDES)
+def test_a_check_that_fails_shows_the_first_values_of_what_it_compares(case):
+    condition, text = SIDES[case]
+
+    @pto.jit
+    def checked(a, b):
+        pto.check(condition(a, b), "it holds")
+        return a + 1
+
+    with pytest.raises(RuntimeError) as caught:
+        checked(A, B)
+    assert caught.value.what.endswith(text), str(caught.value)
 
 
 def test_a_call_that_a_check_refuses_has_written_nothing():

@@ -40,21 +40,25 @@ def _is_one(alpha: Any) -> bool:
     return isinstance(alpha, int) and alpha == 1
 
 
-@row("add.Tensor", "add.Scalar", types=NUMBERS, is_sum=True, widens=False)
+def _unless_factor(values):
+    return "alpha is a bool, not a number" if isinstance(values.get("alpha"), bool) else None
+
+
+@row("add.Tensor", "add.Scalar", types=NUMBERS, is_sum=True, widens=False, unless=_unless_factor)
 def add(self, other, alpha=1):
     if _is_one(alpha):
         return self + other
     return rounded(lambda x, y, n: x + y * n, self, other, alpha)
 
 
-@row("sub.Tensor", "sub.Scalar", types=NUMBERS, is_sum=True, widens=False)
+@row("sub.Tensor", "sub.Scalar", types=NUMBERS, is_sum=True, widens=False, unless=_unless_factor)
 def sub(self, other, alpha=1):
     if _is_one(alpha):
         return self - other
     return rounded(lambda x, y, n: x - y * n, self, other, alpha)
 
 
-@row("rsub.Tensor", "rsub.Scalar", types=NUMBERS, is_sum=True)
+@row("rsub.Tensor", "rsub.Scalar", types=NUMBERS, is_sum=True, unless=_unless_factor)
 def rsub(self, other, alpha=1):
     return other - self * alpha
 
@@ -110,7 +114,7 @@ def remainder(self, other):
 def pow_(self, exponent):
     if isinstance(exponent, float) and exponent == -0.5 and self.dtype.is_float:
         return 1 / tile.sqrt(self)  # of -0 it is -inf, as ATen says
-    return tile.pow(self, exponent)
+    return numbers.power(self, exponent)
 
 
 @row("sign", "sgn", types=NUMBERS, ulp=0)

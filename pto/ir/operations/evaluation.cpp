@@ -2,12 +2,14 @@
 #include "pto/ir/operations/evaluation.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <span>
 
+#include "pto/base/counterexample.hpp"
+#include "pto/base/number.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/bounds.hpp"
-#include "pto/ir/number.hpp"
 #include "pto/ir/operations/operation.hpp"
 
 namespace pto {
@@ -154,11 +156,25 @@ Shared Evaluation::run_body(const Graph& body, const Shared& inputs) {
   return Evaluation(body, symbols_, with_bounds_, budget_).run(inputs);
 }
 
-void Evaluation::define(const Dim& symbol, int64_t size) {
-  const auto index = static_cast<size_t>(symbol.value());
+void Evaluation::define(const Node& size, int64_t value) {
+  const auto index = static_cast<size_t>(size.attributes.size.value());
   if (index >= symbols_.size()) symbols_.resize(index + 1, kUnknownSize);
-  symbols_[index] = size;
-  check_guards(graph_, symbols_);
+  symbols_[index] = value;
+  check_guards(graph_, symbols_, [&] {
+    std::vector<pto_tensor> sides;
+    std::deque<std::vector<int64_t>> strides;
+    for (size_t i = 1; i < size.operands.size(); ++i) {
+      const Array& x = operand(size, i).array;
+      const bool has_reals = is_float(x.dtype);
+      const DLPackType type = dlpack_type(has_reals ? DType::F64 : DType::I64);
+      const void* const data = has_reals ? static_cast<const void*>(x.reals.data())
+                                         : static_cast<const void*>(x.integers.data());
+      strides.push_back(dense_strides(x.shape));
+      sides.push_back({const_cast<void*>(data), x.shape.data(), strides.back().data(),
+                       static_cast<int32_t>(x.shape.size()), type.code, type.bits, 1, 0, -1});
+    }
+    return counterexample(size.attributes.name, sides.data());
+  });
 }
 
 }  // namespace pto

@@ -84,7 +84,7 @@ class Evaluation {
   void fold_into(Bounded& out, size_t i, Opcode op, const std::vector<ElementNumber>& x,
                  const std::vector<double>& b, double steps) const;
   Shared run_body(const Graph& body, const Shared& inputs);
-  void define(const Dim& symbol, int64_t size);  // and checks the guards that have it
+  void define(const Node& size, int64_t value);  // and checks the guards that have it
 
  private:
   const Bounded& value(Value v) const { return result(v, 0); }

@@ -2,8 +2,8 @@
 // Inputs, scalars of the call and constants: a graph computes from these.
 #include <cmath>
 
+#include "pto/base/number.hpp"
 #include "pto/base/text.hpp"
-#include "pto/ir/number.hpp"
 #include "pto/ir/operations/evaluation.hpp"
 #include "pto/ir/operations/rules.hpp"
 

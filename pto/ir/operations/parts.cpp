@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/evaluate_sizes.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/infer.hpp"
@@ -44,9 +45,7 @@ std::vector<size_t> places_of_part(const Evaluation& in, const Node& node, size_
     const int64_t step = node.attributes.axes.empty() ? 1 : node.attributes.axes[i];
     const int64_t span = part[i] * step - (step - 1);
     if (offset < 0 || part[i] < 0 || offset > whole[i] - span)
-      fail({label(node.op) + ": axis " + std::to_string(i) + ", offset " + text(offset) +
-                " and size " + text(span) + " of " + text(whole[i]),
-            "a view lies inside its tensor", "choose a smaller offset or size"},
+      fail(outside_part(label(node.op), static_cast<int64_t>(i), offset, span, whole[i]),
            ErrorKind::Index);
     start += offset * strides[i];
     strides[i] *= step;

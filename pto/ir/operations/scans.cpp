@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scans: element i of the result folds the elements 0 .. i of the operand along one axis, in order.
 // Floats fold in double, and each element is rounded once.
+#include "pto/base/number.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/ir/bounds.hpp"
-#include "pto/ir/number.hpp"
 #include "pto/ir/operations/evaluation.hpp"
 #include "pto/ir/operations/rules.hpp"
 

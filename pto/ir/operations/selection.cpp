@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/number.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/bounds.hpp"
 #include "pto/ir/infer.hpp"
-#include "pto/ir/number.hpp"
 #include "pto/ir/operations/evaluation.hpp"
 #include "pto/ir/operations/rules.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pto/base/number.hpp"
 #include "pto/base/text.hpp"
-#include "pto/ir/number.hpp"
 #include "pto/ir/operations/evaluation.hpp"
 #include "pto/ir/operations/rules.hpp"
 #include "pto/ir/tile_operation.hpp"

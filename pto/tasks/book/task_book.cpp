@@ -109,12 +109,12 @@ BookTask& TaskBook::open(std::string_view name, std::string_view site) {
   return task;
 }
 
-bool TaskBook::follow(BookTask& task, TaskId earlier) {
-  if (earlier < first_ || earlier == task.id) return false;
+void TaskBook::follow(BookTask& task, TaskId earlier) {
+  if (earlier < first_ || earlier == task.id) return;
   if (task.cause < 0) task.cause = failures_.cause_of(earlier);
   BookTask& before = slot(earlier);
-  if (before.id != earlier || before.stage == BookTask::Stage::Done) return false;
-  if (!before.successors.empty() && before.successors.back().task == &task) return false;
+  if (before.id != earlier || before.stage == BookTask::Stage::Done) return;
+  if (!before.successors.empty() && before.successors.back().task == &task) return;
   ++edges_;
   const bool stands_behind =
       before.stage == BookTask::Stage::Queued && may_stand_behind(task, before);
@@ -123,7 +123,6 @@ bool TaskBook::follow(BookTask& task, TaskId earlier) {
     task.follows.push_back(earlier);
   else
     ++task.pending;
-  return true;
 }
 
 void TaskBook::release(BookTask& task) {

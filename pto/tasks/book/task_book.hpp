@@ -139,9 +139,9 @@ class TaskBook {
     return stage == BookTask::Stage::Free || stage == BookTask::Stage::Done;
   }
   BookTask& open(std::string_view name, std::string_view site);
-  bool follow(BookTask& task, TaskId earlier);  // returns whether this is an edge
-  void release(BookTask& task);                 // ends the submission
-  void give_up(BookTask& task);                 // instead: an error has broken it off
+  void follow(BookTask& task, TaskId earlier);
+  void release(BookTask& task);  // ends the submission
+  void give_up(BookTask& task);  // instead: an error has broken it off
   size_t place_of(TaskId id) const { return size_t(id) & (slots_.size() - 1); }
   size_t window() const { return slots_.size(); }
   TaskId first() const { return first_; }

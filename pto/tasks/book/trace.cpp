@@ -159,8 +159,9 @@ TraceSummary summarize(const RunTrace& trace) {
 }
 
 void write_trace(const RunTrace& trace, const std::string& path) {
-  TraceFile file(path, "chip");
-  for (int w = 0; w < trace.workers; ++w) file.name_lane(w, "worker " + std::to_string(w));
+  TraceFile file(path, trace.is_bound ? "host" : "chip");
+  const std::string lane = trace.is_bound ? "device " : "worker ";
+  for (int w = 0; w < trace.workers; ++w) file.name_lane(w, lane + std::to_string(w));
   std::unordered_map<TaskId, const TraceRecord*> by_task;
   for (const TraceRecord& r : trace.records) {
     by_task[r.task] = &r;

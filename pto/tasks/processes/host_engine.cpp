@@ -202,11 +202,13 @@ void HostEngine::State::follow_tensor(BookTask& task, const HostTensor& tensor) 
   const EdgeCause cause = cause_of(tensor.access);
   memory->history.record(
       box_of(tensor), tensor.access, task.id, [&](TaskId earlier) { follow(task, earlier, cause); },
-      [&](TaskId earlier) { return book_.is_settled(earlier); });
+      [&](TaskId earlier) { return !traces(kEdges) && book_.is_settled(earlier); });
 }
 
+// A trace also has edges from finished tasks: in another run they may not be finished yet.
 void HostEngine::State::follow(BookTask& task, TaskId earlier, EdgeCause cause) {
-  if (book_.follow(task, earlier) && traces(kEdges))
+  book_.follow(task, earlier);
+  if (traces(kEdges) && earlier >= book_.first() && earlier != task.id)
     trace_->edges.push_back({earlier, task.id, cause});
 }
 

@@ -33,10 +33,12 @@ _OURS = (
     aten._scaled_dot_product_flash_attention_for_cpu.default,
     aten.silu.default, aten.silu_backward.default, aten.gelu_backward.default,
     aten.hardswish.default, aten.mish.default, aten.addcmul.default, aten.addcdiv.default,
-    aten.rsub.Scalar, aten.rsub.Tensor, aten.masked_fill.Scalar, aten.masked_fill.Tensor,
-    aten.baddbmm.default, aten.roll.default, aten.native_layer_norm_backward.default,
-    aten.threshold_backward.default, aten.tanh_backward.default, aten.sigmoid_backward.default,
-    aten.embedding_dense_backward.default,
+    aten.rsub.Scalar, aten.rsub.Tensor, aten.xlogy.Tensor, aten.special_xlog1py.default,
+    aten.masked_fill.Scalar, aten.masked_fill.Tensor, aten.baddbmm.default, aten.roll.default,
+    aten.native_layer_norm_backward.default, aten.threshold_backward.default,
+    aten.tanh_backward.default, aten.sigmoid_backward.default, aten.elu_backward.default,
+    aten.hardswish_backward.default, aten.hardtanh_backward.default, aten.logit_backward.default,
+    aten.smooth_l1_loss_backward.default, aten.embedding_dense_backward.default,
 )  # fmt: skip
 # Decompositions of these draw other numbers than eager mode.
 _RANDOM = ("bernoulli", "rrelu")
@@ -54,7 +56,16 @@ def decompositions(of_export: bool = False) -> dict:
     for one in list(table):
         if one in _OURS or one._schema.name.removeprefix("aten::") in _RANDOM:
             table.pop(one)
+    entropy = aten.binary_cross_entropy.default
+    table[entropy] = functools.partial(_of_probabilities, table[entropy])
     return table | get_decompositions([aten.native_layer_norm_backward]) | of_lists()
+
+
+def _of_probabilities(decompose: Callable, x: torch.Tensor, *others: Any) -> torch.Tensor:
+    """PyTorch's decomposition, which does not check the elements as ATen's kernel does."""
+    are_right = ((x >= 0) & (x <= 1)).all()  # NaN is none
+    aten._assert_async.msg(are_right, "all elements of input should be between 0 and 1")
+    return decompose(x, *others)
 
 
 def backend(

@@ -4,6 +4,7 @@
 `graphs()` has the graphs of the process that are alive. Thread safety: any thread may run a graph.
 """
 
+import contextlib
 import pathlib
 import re
 import warnings
@@ -15,6 +16,7 @@ import torch
 from pto import _core
 from pto.adapters.torch import direct
 from pto.adapters.torch.compile.attention_pattern import recognise_attention
+from pto.adapters.torch.compile.checks import is_check, seen
 from pto.adapters.torch.compile.in_aten import Values
 from pto.adapters.torch.compile.mutations import write_in_place
 from pto.adapters.torch.compile.options import Options
@@ -29,11 +31,12 @@ NOT_PACKED = (
 )
 _graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
 _count = 0
+_CHECK = torch.ops.aten._assert_async.msg
 _PRECISIONS = {"f32": None, "bf16": "medium"}
 _CHECKS = {"hashed": "compared", "trusted": "trusted"}  # "checked": as pto.config.weights says
 _OF_ATEN = re.compile(r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)")
 _WORDS = "position {} along axis {}, which has the size {}"
-_OURS = re.compile(_WORDS.format(*[r"-?\d+"] * 3))
+_OURS = re.compile(_WORDS.format(*[r"(-?\d+)"] * 3))
 observers: "list[Callable[[CompiledGraph, list], list]]" = []  # run graphs in their own way
 
 
@@ -82,7 +85,7 @@ class CompiledGraph:
 
     def _refuse_fallback(self) -> None:
         for step in self.steps:
-            if step.kind == ATEN:
+            if step.kind == ATEN and step.node.target is not _CHECK:  # which computes nothing
                 raise Failure(
                     f"torch.compile: {name_of(step.node)} would run in ATen: {step.reason}",
                     "the option fallback is 'error', which asks that every step is ours",
@@ -132,12 +135,29 @@ def _name_line(graph: CompiledGraph, error: Exception) -> None:
         return
     if isinstance(error, InvalidPosition):
         _word_as_pytorch(graph, step, trace.tb_frame.f_locals, error)
+    elif is_check(step.node):
+        _show_values(graph, step.node, trace.tb_frame.f_locals, error)
     line = line_of(step.node)
     if isinstance(error, Error):
+        if step.group is not None:  # its program knows no names of the graph
+            known = {f"x{place}": node.name for place, node in enumerate(step.group.inputs)}
+            texts = error.what, error.why, error.fix
+            error.what, error.why, error.fix = (
+                re.sub(r"\bx\d+\b", lambda found: known.get(found[0], found[0]), text)
+                for text in texts
+            )
         error.location = line or error.location
         error.args = (error.what, error.why, error.fix, error.location)
     else:
         error.add_note(f"in {name_of(step.node)}, step of the compiled graph, at {line}")
+
+
+def _show_values(
+    graph: CompiledGraph, check: fx.Node, names: dict[str, Any], error: Exception
+) -> None:
+    with contextlib.suppress(Exception), torch.no_grad():  # what cannot be told: the check failed
+        if found := seen(graph, check, names):
+            error.args = (f"{error}: {found}",)
 
 
 def _word_as_pytorch(
@@ -145,8 +165,6 @@ def _word_as_pytorch(
 ) -> None:
     """Lets an error name what the model's line knows: the axis of a tensor, where a formula has
     joined those of x[i, j] and found a position along the joined one."""
-    error.why = "a position is less than the size; only an index in brackets counts from the end"
-    error.fix = "pass positions that exist: index.clamp(0, n - 1)"
     values = Values(graph, names, wide=False)
     try:
         with torch.no_grad():
@@ -155,6 +173,12 @@ def _word_as_pytorch(
     except Exception as of_aten:
         if found := _OF_ATEN.search(str(of_aten)):
             error.what = _OURS.sub(_WORDS.format(*found.groups()), error.what)
+    if found := _OURS.search(error.what):
+        last = int(found[3]) - 1
+        error.why, error.fix = "an axis without elements has no positions", "pass no position"
+        if last >= 0:
+            error.why = f"positions are from 0 to {last}; those in brackets from {-last - 1}"
+            error.fix = f"pass positions that exist: index.clamp(0, {last})"
 
 
 def line_of(node: fx.Node) -> str:

@@ -21,6 +21,8 @@ from pto.adapters.torch.compile import fragments
 from pto.adapters.torch.compile.compiled import NOT_PACKED, CompiledGraph, line_of, observers
 from pto.adapters.torch.compile.plan import ATEN, PROGRAM, Step, name_of
 from pto.cells import ShownAsText
+from pto.errors import InvalidType
+from pto.language.location import describe, user_line
 from torch._dynamo.utils import counters
 
 _CHANGES = {
@@ -133,6 +135,11 @@ def observed(see: Callable[[CompiledGraph, list], list]) -> Iterator[None]:
 
 def as_compiled(model: Callable[..., Any]) -> Callable[..., Any]:
     """The model where it is compiled already, else a compiled form."""
+    if not callable(model):
+        raise InvalidType(
+            f"the model is {describe(model)}", "a model is a torch.nn.Module or a function",
+            "pass one, then the arguments of its call", user_line(),
+        )  # fmt: skip
     is_compiled = isinstance(model, torch._dynamo.eval_frame.OptimizedModule) or hasattr(
         model, "_torchdynamo_orig_callable"
     )

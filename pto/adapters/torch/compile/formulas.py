@@ -220,6 +220,13 @@ def power(out: Out, x: Tensor, n: Any) -> Tensor:
     return numbers.whole_power(x, n)
 
 
+@row(Kind.POINT, "ldexp.Tensor")  # ATen multiplies by the power itself where it may be no whole one
+def ldexp(out: Out, x: Tensor, n: Tensor) -> Tensor:
+    x = wide(cast(x, out.dtype))
+    whole = n.dtype.is_integer
+    return numbers.ldexp(x, cast(n, x.dtype)) if whole else x * tile.exp2(cast(n, x.dtype))
+
+
 @row(Kind.POINT, "prims::fma")  # as Dynamo writes addcmul_ and addcdiv_ with a factor
 def multiply_add(out: Out, a: Tensor, b: Any, c: Tensor) -> Tensor:
     kinds = {one.dtype for one in (a, b, c) if isinstance(one, Tensor)}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from pto.adapters.torch.compile.checks import is_check, operands
 from pto.adapters.torch.compile.groups import made_by
 from pto.adapters.torch.compile.once import steady_steps, values_of
 from pto.adapters.torch.compile.plan import ATTENTION, OPERATOR, PROGRAM, Step, is_computed
@@ -363,8 +364,10 @@ class Replay:
         return self.carriers[size]
 
     def _foreign(self, node: fx.Node) -> None:
-        name = self._v(node)
-        text = self._call(node)
+        name, text = self._v(node), self._call(node)
+        if is_check(node):  # whose error shows values: they stay as long
+            kept = operands(node, lambda one: bool({self._v(one), self._m(one)} & self.known))
+            text = ", ".join([text, *map(self._text, kept)])
         self.lines.append(f"{name} = {text}")
         self.known.add(name)
         value = node.meta.get("val")

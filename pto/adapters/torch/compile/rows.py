@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from pto.aten import table as _aten_table  # noqa: F401 fills the rows
-from pto.aten.rows import EVERY, NUMBERS, rounded
+from pto.aten.rows import EVERY, INTEGERS, rounded
 from pto.aten.rows import ROWS as FORMULAS
 from pto.aten.rows import Row as Formula
 from pto.formulas import NotExpressible
@@ -137,7 +137,8 @@ def row_of_integers(*overloads: str) -> Callable[[Callable], Callable]:
             def build(out: Out, *args: Any, floats: Any = floats, **kwargs: Any) -> Any:
                 return (formula if out.dtype.is_integer else floats)(out, *args, **kwargs)
 
-            TABLE[overload] = Row(Kind.POINT, build, promotes=True, types=NUMBERS)
+            types = (*INTEGERS, *FORMULAS[overload].types)
+            TABLE[overload] = Row(Kind.POINT, build, promotes=True, types=types)
         return formula
 
     return add

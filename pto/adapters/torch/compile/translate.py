@@ -307,6 +307,8 @@ class Building:
         """The arguments with the element type in which PyTorch computes."""
         names, apart = arguments_of(overload_of(node)), row.others
         named = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        if out.dtype is tile.boolean:  # a factor makes no numbers of conditions
+            named.pop("alpha", None)
         flat = [a for name, a in named.items() if a is not None and name not in apart]
         given = [a.meta["val"] if isinstance(a, fx.Node) else a for a in flat]
         given = [a for a in given if isinstance(a, torch.Tensor | int | float | torch.SymInt)]

@@ -67,6 +67,8 @@ class VerifyReport:
     def __str__(self) -> str:
         if self.first is not None:
             return f"{self.first}\nThis program shows it:\n{self.first.program}"
+        if not self.steps:
+            return "nothing was compared: no step of this call, if pto compiled it, is a program"
         return "\n".join([f"{len(self.steps)} results agree", *map(str, self.steps)])
 
 

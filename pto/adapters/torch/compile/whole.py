@@ -38,11 +38,13 @@ WHOLE = tuple(getattr(packet, name) for packet in _PACKETS for name in packet.ov
 _KEEP_FORMAT = ("upsample_bilinear2d_backward", "upsample_trilinear3d_backward")  # of d
 _DECOMPOSING = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 _CIRCULAR = torch.ops.aten._pad_circular.default
+# Its decomposition takes what stands behind a row's first -1 for class 0.
+_WRONG = torch.ops.aten.multilabel_margin_loss_forward.default
 
 
 def without_whole(table: dict) -> dict:
     """A table of decompositions that leaves these overloads whole."""
-    kept = {one: decompose for one, decompose in table.items() if one not in WHOLE}
+    kept = {one: decompose for one, decompose in table.items() if one not in (*WHOLE, _WRONG)}
     return kept | {one: partial(_in_planes, table[one]) for one in _PIXELS}
 
 
@@ -54,8 +56,8 @@ def _in_planes(decompose: Callable, x: torch.Tensor, factor: int) -> Any:
 @contextmanager
 def kept_whole() -> Iterator[None]:
     """Lets PyTorch trace these overloads without its decompositions in Python."""
-    before = {one: dict(one.py_kernels) for one in (*WHOLE, _CIRCULAR)}
-    for one in WHOLE:
+    before = {one: dict(one.py_kernels) for one in (*WHOLE, _WRONG, _CIRCULAR)}
+    for one in (*WHOLE, _WRONG):
         for key in _DECOMPOSING:
             one.py_kernels.pop(key, None)
         one.py_kernels |= _kernels_for_symbols(one)

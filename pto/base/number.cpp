@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pto/ir/number.hpp"
+#include "pto/base/number.hpp"
 
 #include <algorithm>
 #include <cmath>
