@@ -152,7 +152,14 @@ std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
   return to;
 }
 
-MemRef with_shape(const MemRef& from, const Dims& shape) { return *reshaped(from, shape); }
+MemRef with_shape(const MemRef& from, const Dims& shape) {
+  if (from.layout == StrideClass::Contiguous) return *reshaped(from, shape);
+  MemRef same = from;  // with sizes that are spelled as those of the shape
+  const std::vector<size_t> old = Axes(from.type.shape).places, axes = Axes(shape).places;
+  PTO_ASSERT(old.size() == axes.size());
+  for (size_t i = 0; i < old.size(); ++i) same.type.shape[old[i]] = shape[axes[i]];
+  return *reshaped(same, shape);
+}
 
 MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes) {
   MemRef to = from;

@@ -59,8 +59,9 @@ MemRef part_of(const MemRef& whole, const std::vector<std::string>& offsets, con
 // where only a copy has that shape.
 std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape);
 
-// Return the same elements in another shape that `reshaped` reaches; with axes in another order;
-// with axes repeated.
+// Return the same elements in another shape: with axes of size 1 put in or taken out, whose other
+// sizes are the same at the call, or in any shape where the place is dense; with axes in another
+// order; with axes repeated.
 MemRef with_shape(const MemRef& from, const Dims& shape);
 MemRef transposed(const MemRef& from, const std::vector<int64_t>& axes);
 MemRef broadcast_to(const MemRef& from, const Dims& shape);

@@ -41,4 +41,12 @@ TEST(MemRef, ARepeatedElementKeepsItsStride) {
   EXPECT_EQ(strides_of(broadcast_to(row, {4, 6}), {24}), "copy");
 }
 
+TEST(MemRef, SizesThatAreEqualAtTheCallMayBeSpelledInTwoWays) {
+  const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1), s2 = Dim::symbol(2), s3 = Dim::symbol(3);
+  const MemRef whole = dense_memref("p", {DType::F32, {s0, 3, s1}});
+  const MemRef part = with_shape(part_of(whole, {"0", "1", "0"}, {s0, 1, s1}), {s2, s3});
+  EXPECT_EQ(part.strides, (std::vector<std::string>{"3 * s1", "1"}));
+  EXPECT_EQ(part.type.shape, (Dims{s2, s3}));
+}
+
 }  // namespace pto::memref_test
