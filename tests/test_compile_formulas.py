@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integers, pools, batch norms, ranges and pads below Dynamo: results of eager, no step of ATen."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -99,6 +101,10 @@ CASES = {
     "memory without elements": (
         lambda x: ATEN_OPS.copy(ATEN_OPS.new_empty_strided(x, [4, 6], [1, 4]), x * 2) + 1,
         randn(4, 6)),
+    "cross products": (
+        lambda x, y: (torch.linalg.cross(x, y, dim=0) * 2, torch.linalg.cross(x[:, :1], y, dim=0),
+                      torch.linalg.cross(x.T, y.T) + 1, torch.cross(x.long(), y.long(), 0)),
+        randn(3, 7), randn(3, 7)),
     "averages": (pools(F.avg_pool2d, (3, 1, 1, False, False), ((2, 1), (2, 1), 0, True),
                        ((4, 3), (3, 1), (2, 1), True), (3, (2, 1), 1, True, False),
                        ((2, 3), 1, 0, False, True, 4)), PLANES),
@@ -241,6 +247,15 @@ def test_a_gradient_where_a_number_is_nan_is_nan(dtype):
     for a, b in zip(found, wanted, strict=True):
         assert a[:33].isnan().all()
         assert_same(a[33:], b[33:], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+def test_a_product_and_what_is_added_are_rounded_once(dtype):
+    bias, a, b = (randn(*shape).to(dtype) for shape in ((40,), (30, 64), (64, 40)))
+    function = torch.compile(partial(torch.addmm, alpha=0.3, beta=1.5), backend="pto")
+    exact = torch.addmm(bias.double(), a.double(), b.double(), alpha=0.3, beta=1.5)
+    error = (function(bias, a, b).double() - exact).abs() / exact.abs().clamp_min(1)
+    assert error.max() <= 0.51 * torch.finfo(dtype).eps
 
 
 def test_the_gradient_of_an_embedding_is_part_of_a_program():

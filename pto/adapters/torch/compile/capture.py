@@ -39,6 +39,7 @@ _OURS = (
     aten.tanh_backward.default, aten.sigmoid_backward.default, aten.elu_backward.default,
     aten.hardswish_backward.default, aten.hardtanh_backward.default, aten.logit_backward.default,
     aten.smooth_l1_loss_backward.default, aten.embedding_dense_backward.default,
+    aten.linalg_cross.default,
 )  # fmt: skip
 # Decompositions of these draw other numbers than eager mode.
 _RANDOM = ("bernoulli", "rrelu")

@@ -7,6 +7,7 @@ from typing import Any
 from pto import language as tile
 from pto.adapters.torch.compile.rows import Kind, Out, axis_of, only, row, row_of_integers
 from pto.formulas import norms, numbers
+from pto.formulas.positions import part
 from pto.language.tensor import Tensor
 from pto.language.types import cast, wide
 
@@ -36,11 +37,13 @@ def bmm(out: Out, a: Tensor, b: Tensor) -> Tensor:
 def addmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     if not out.dtype.is_float:  # PyTorch brings the factors to the type of the result
         beta, alpha = int(beta), int(alpha)
-    found = mm(out, a, b)
+    is_narrow = out.dtype in (tile.f16, tile.bf16)  # of which the whole result is rounded, once
+    found = tile.matmul(a, b, tile.f32) if is_narrow else mm(out, a, b)
     found = found if alpha == 1 else found * alpha
-    if beta == 0:
-        return found
-    return found + (bias if beta == 1 else bias * beta)
+    if beta != 0:
+        bias = wide(bias)
+        found = found + (bias if beta == 1 else bias * beta)
+    return cast(found, out.dtype)
 
 
 @row(Kind.PRODUCT, "baddbmm")
@@ -242,3 +245,12 @@ def masked_fill(out: Out, x: Tensor, mask: Tensor, value: Any) -> Tensor:
     elif out.dtype.is_integer and isinstance(value, float):  # which would make floats of them
         value = int(value)
     return tile.where(mask, value, x)
+
+
+@row(Kind.POINT, "linalg_cross")
+def cross(out: Out, a: Tensor, b: Tensor, dim: int = -1) -> Tensor:
+    axis = dim % len(out.shape)
+    a, b = (tile.broadcast_to(x, *out.shape) for x in (a, b))
+    first, second = ([part(x, axis, i, 1) for i in range(3)] for x in _wide(a, b))
+    turned = [first[i - 2] * second[i - 1] - first[i - 1] * second[i - 2] for i in range(3)]
+    return cast(tile.concat(turned, axis), out.dtype)
