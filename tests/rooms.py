@@ -42,7 +42,7 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 905,
-    "adapters": 19330,
+    "adapters": 19340,
     "aten": 3615,
     "base": 1910,
     "bench": 1224,
