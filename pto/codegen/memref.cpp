@@ -10,10 +10,16 @@
 namespace pto {
 namespace {
 
+bool is_number(const std::string& text) {
+  return text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// Multiplies numbers here: C++ would take a product of two for an int.
 std::string times(const std::string& a, const std::string& b) {
   if (a == "0" || b == "0") return "0";
-  if (a == "1") return b;
-  return b == "1" ? a : a + " * " + b;
+  if (a == "1" || b == "1") return a == "1" ? b : a;
+  if (is_number(a) && is_number(b)) return std::to_string(std::stoll(a) * std::stoll(b));
+  return a + " * " + b;
 }
 
 std::vector<std::string> dense_strides(const Dims& shape) {
@@ -21,7 +27,7 @@ std::vector<std::string> dense_strides(const Dims& shape) {
   std::string step = "1";
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
-    if (!is_one(shape[i])) step = times(cpp_size(shape[i]), step);
+    if (i > 0 && !is_one(shape[i])) step = times(cpp_size(shape[i]), step);
   }
   return strides;
 }
@@ -82,7 +88,7 @@ std::vector<int> axes_of_shape(const MemRef& from, const Dims& shape) {
   return axes;
 }
 
-// Axes [first, last) of one shape, without those of size 1.
+// The axes of a shape, without those of size 1.
 struct Axes {
   std::vector<size_t> places;  // in the shape
   const Dims& shape;
@@ -192,7 +198,7 @@ MemRef broadcast_to(const MemRef& from, const Dims& shape) {
 std::vector<std::string> known_strides(const MemRef& tensor) {
   std::vector<std::string> known = tensor.strides;
   for (std::string& stride : known)
-    if (stride.find_first_not_of("0123456789 *") != std::string::npos) stride.clear();
+    if (!is_number(stride)) stride.clear();
   return known;
 }
 

@@ -93,16 +93,6 @@ void check_type() {
   }
 }
 
-template <class T>
-void check_type() {
-  for (const int64_t rows : {1, 2, 3, 4, 5})
-    for (const int64_t count : {0, 1, 7, 8, 16, 17, 32, 65}) check_rows<T>(rows, count);
-  for (const int64_t step : {-2, -1, 1, 2, 3, 4, 5}) {
-    for (int count = 1; count <= 2 * kLanes<T>; ++count) check_loads<T>(step, count);
-    for (const int64_t count : {1, 2, 7, 15, 16, 17, 31, 64, 65, 99}) check_copies<T>(step, count);
-  }
-}
-
 TEST(Steps, elements_apart_arrive_and_nothing_around_them_is_read) {
   check_type<int32_t>();
   check_type<int64_t>();
