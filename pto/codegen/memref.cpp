@@ -116,13 +116,10 @@ std::pair<size_t, size_t> equal_axes(const Axes& a, size_t i, const Axes& b, siz
   return {0, 0};
 }
 
-AxisGaps gaps_of(const Dims& shape, const std::vector<std::string>& strides) {
-  AxisGaps gaps;
-  const std::vector<size_t> places = Axes(shape).places;
-  for (size_t k = 1; k < places.size(); ++k)
-    if (strides[places[k - 1]] != times(cpp_size(shape[places[k]]), strides[places[k]]))
-      gaps.add(places[k]);
-  return gaps;
+// Says whether two axes, with none but of size 1 between them, lie as one, as far as is known.
+bool continues(const MemRef& from, size_t axis, size_t next) {
+  return !from.gaps.between(static_cast<int>(axis), static_cast<int>(next)) ||
+         from.strides[axis] == times(cpp_size(from.type.shape[next]), from.strides[next]);
 }
 
 }  // namespace
@@ -133,19 +130,18 @@ std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
   if (to.constant >= 0) to.axes = axes_of_shape(from, shape);
   if (from.layout == StrideClass::Contiguous) {
     to.strides = dense_strides(shape);
-    to.gaps = {};
     return to;
   }
   const Axes old(from.type.shape), axes(shape);
   to.strides.assign(shape.size(), "0");
+  to.gaps = {};
   for (size_t i = 0, j = 0; i < old.count() || j < axes.count();) {
     const auto [joined, cut] = equal_axes(old, i, axes, j);
     if (joined == 0) return std::nullopt;
     std::string step = from.strides[old.places[i + joined - 1]];
+    if (i > 0 && !continues(from, old.places[i - 1], old.places[i])) to.gaps.add(axes.places[j]);
     for (size_t k = i + joined; --k > i;)
-      if (from.strides[old.places[k - 1]] !=
-          times(cpp_size(old.size(k)), from.strides[old.places[k]]))
-        return std::nullopt;
+      if (!continues(from, old.places[k - 1], old.places[k])) return std::nullopt;
     for (size_t k = j + cut; k-- > j;) {
       to.strides[axes.places[k]] = step;
       step = times(cpp_size(axes.size(k)), step);
@@ -154,7 +150,6 @@ std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
   }
   if (!shape.empty() && is_one(shape.back())) to.strides.back() = "1";
   to.layout = layout_of(to);
-  to.gaps = gaps_of(shape, to.strides);
   return to;
 }
 

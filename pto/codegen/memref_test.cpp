@@ -55,4 +55,12 @@ TEST(MemRef, StridesBeyondAnIntAreNumbers) {
   EXPECT_EQ(part_of(whole, {"1", "0", "0"}, {1, 1, 1}).data, "p + 2147483648");
 }
 
+TEST(MemRef, AxesOfOpenSizesStayOneInAnotherShape) {
+  const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1), s2 = Dim::symbol(2);
+  const MemRef whole = dense_memref("p", {DType::F32, {s0, s1 * 2, s2}});
+  const MemRef part = part_of(whole, {"0", "0", "0"}, {s0, s1, s2}, {1, 2, 1});
+  EXPECT_EQ(strides_of(part, {s0, 1, s1, s2}), "[(s1 * 2) * s2] [0] [2 * s2] [1] gaps 3 to 3");
+  EXPECT_EQ(strides_of(part, {s0 * s1, s2}), "[2 * s2] [1] gaps 1 to 1");
+}
+
 }  // namespace pto::memref_test
