@@ -31,7 +31,6 @@ NOT_PACKED = (
 )
 _graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
 _count = 0
-_CHECK = torch.ops.aten._assert_async.msg
 _PRECISIONS = {"f32": None, "bf16": "medium"}
 _CHECKS = {"hashed": "compared", "trusted": "trusted"}  # "checked": as pto.config.weights says
 _OF_ATEN = re.compile(r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)")
@@ -85,7 +84,7 @@ class CompiledGraph:
 
     def _refuse_fallback(self) -> None:
         for step in self.steps:
-            if step.kind == ATEN and step.node.target is not _CHECK:  # which computes nothing
+            if step.kind == ATEN and not is_check(step.node):  # which computes nothing
                 raise Failure(
                     f"torch.compile: {name_of(step.node)} would run in ATen: {step.reason}",
                     "the option fallback is 'error', which asks that every step is ours",

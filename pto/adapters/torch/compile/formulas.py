@@ -37,7 +37,7 @@ def bmm(out: Out, a: Tensor, b: Tensor) -> Tensor:
 def addmm(out: Out, bias: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     if not out.dtype.is_float:  # PyTorch brings the factors to the type of the result
         beta, alpha = int(beta), int(alpha)
-    is_narrow = out.dtype in (tile.f16, tile.bf16)  # of which the whole result is rounded, once
+    is_narrow = out.dtype in (tile.f16, tile.bf16)  # the whole result is rounded once
     found = tile.matmul(a, b, tile.f32) if is_narrow else mm(out, a, b)
     found = found if alpha == 1 else found * alpha
     if beta != 0:
