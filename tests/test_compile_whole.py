@@ -58,6 +58,21 @@ def test_a_resized_picture_is_one_step_of_aten(mode, axes, options, dynamic, dee
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear"])
+def test_a_batch_of_no_pictures_is_resized(mode, dynamic):
+    def resized(x):
+        return F.interpolate(x, scale_factor=1.5, mode=mode) * 2
+
+    torch._dynamo.reset()
+    compiled = torch.compile(resized, backend="pto", dynamic=dynamic)
+    ours, theirs = (torch.randn(0, 3, 4, 5, requires_grad=True) for _ in range(2))
+    found, wanted = compiled(ours), resized(theirs)
+    assert_same(found, wanted)
+    found.sum().backward(), wanted.sum().backward()
+    assert_same(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(("mode", "border"), BORDERS)
 def test_a_border_of_a_picture_is_one_step_of_aten(mode, border, dynamic, deep):
     by_turns(BORDERS, (mode, border), dynamic, deep)

@@ -25,6 +25,7 @@ from pto.formulas import NotExpressible
 from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
 from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 AT_OTHER_PLACES = "pixels at other places, which ATen reads faster"
 _CHANNELS = ("channel_shuffle", "native_channel_shuffle")
@@ -86,6 +87,8 @@ def _kernels_for_symbols(one: torch._ops.OpOverload) -> dict[DispatchKey, Callab
 def _resized(resize: Callable, x: torch.Tensor, size: Any, *options: Any) -> torch.Tensor:
     *align_corners, factors = options
     size = upsample_compute_output_size(x.size(), size, factors)
+    if statically_known_true(x.shape[0] == 0):  # PyTorch's kernels of shapes fail there
+        return x.reshape(*x.shape[:2], *size)
     return resize(x, size, *align_corners, *(factors or ()))
 
 
