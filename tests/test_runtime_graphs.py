@@ -134,14 +134,30 @@ def test_a_trace_has_a_lane_a_worker_an_event_a_task_and_an_arrow_an_edge(packag
         assert not path.exists()
 
 
+def failed_slices(path):
+    """Name and text of what a trace shows as failed."""
+    events = json.loads(path.read_text())["traceEvents"]
+    marked = [event for event in events if event.get("cname") == "terrible"]
+    assert marked == [event for event in events if "failed" in event.get("args", {})]
+    return [(event["name"], event["args"]["failed"]) for event in marked]
+
+
+def test_a_failed_replay_leaves_its_trace(rt, tmp_path):
+    graph = rt.capture("programs", arguments(FAILS, np.zeros(3, np.int64)))
+    rt.trace(tmp_path / "t.json")
+    with pytest.raises(Failure, match="own words"):
+        graph.replay(arguments(FAILS, np.zeros(3, np.int64)))
+    assert failed_slices(tmp_path / "t.json") == [("fails", "the kernel's own words")]
+
+
 def test_a_failed_run_leaves_its_trace_and_a_bad_path_says_so(rt, tmp_path):
     path = tmp_path / "t.json"
     rt.trace(path)
     sums, elements = np.zeros(64, np.int64), np.empty((8, 8), np.int64)
     run(rt, FAN_IN, sums, elements)
     assert rt.report().kernels
-    fails(rt, FAILS, np.zeros(2, np.int64))
-    assert json.loads(path.read_text())["traceEvents"]
+    fails(rt, FAILS, np.zeros(3, np.int64))
+    assert failed_slices(path) == [("fails", "the kernel's own words")]
     with pytest.raises(Failure, match=r"run, of 'programs', failed(.|\n)*studio .*t.json"):
         rt.report()  # it does not tell of the run before
     rt.trace(tmp_path / "missing" / "t.json")

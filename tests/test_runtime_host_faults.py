@@ -2,6 +2,7 @@
 """Level host: whatever fails, the error names it, the runtime goes on, nothing is left behind."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from pto.tasks.turn import RunCancelled, Turn
 @pytest.mark.parametrize("how, text, number", [
     ("throws", "as it was told", 0),
     ("crashes", r"process \d+ was killed by signal 6 \(SIGABRT\)", signal.SIGABRT)])  # fmt: skip
-def test_a_failed_task_is_named_and_others_finish(two, kernels, how, text, number):
+def test_a_failed_task_is_named_and_others_finish(two, kernels, how, text, number, tmp_path):
     x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
 
     def orch(ctx, args):
@@ -33,13 +34,19 @@ def test_a_failed_task_is_named_and_others_finish(two, kernels, how, text, numbe
         ctx.submit(3, "sleeps", [Inout(x), Number(0)])
         ctx.submit(8, "sleeps", [Inout(y), Number(20)])
 
+    two.trace(tmp_path / "t.json")
     with pytest.raises(TaskFailure, match=text) as raised:
         run(two, orch, kernels)
+    two.trace(None)
     failure = raised.value
     assert (failure.name, failure.device, failure.signal) == (how, 0, number)
     assert failure.site.startswith("test_runtime_host_faults.py:") and failure.site in str(failure)
     assert "1 task follows it" in failure.why
     assert x[0] == 0 and y[0] == 1  # copied back though the run failed
+    slices = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    failed = {one["name"]: one["args"]["failed"] for one in slices if "cname" in one}
+    # A worker that dies leaves no record of its task.
+    assert failed == ({} if number else {how: "as it was told"}), failed
     good_run(two, kernels)
 
 

@@ -184,6 +184,14 @@ def test_memory_is_taken_until_the_end_of_what_is_around_it():
     assert analysis.memory(studio.document_of(trace(events))) is None
 
 
+def test_tasks_that_failed_are_listed_first():
+    document = studio.document_of(trace([slice_of(0, 0, 4), slice_of(0, 4, 5, failed="no room")]))
+    analysis.nest(document)
+    lists = layout._lists(document, analysis.waits(document), [], np.zeros((1, 3)))
+    assert lists.index("Failed") < lists.index("no room") < lists.index("Longest waits")
+    assert json.loads(layout._data(document, [0, 0], []))["failed"] == {"1": "no room"}
+
+
 def test_names_of_a_trace_stay_text(tmp_path):
     source = tmp_path / "source.py"
     source.write_text(f"x = 1\n# {HOSTILE}\n")
@@ -191,7 +199,7 @@ def test_names_of_a_trace_stay_text(tmp_path):
     program = {"name": HOSTILE, "stages": [[HOSTILE, f'{HOSTILE} @ "{source}":2']],
                "cpp": [[HOSTILE, HOSTILE]], "sources": {HOSTILE: HOSTILE},
                "statements": [{"title": HOSTILE}]}  # fmt: skip
-    events = [slice_of(0, 0, 4, HOSTILE, lines=[line, HOSTILE])]
+    events = [slice_of(0, 0, 4, HOSTILE, lines=[line, HOSTILE], failed=HOSTILE)]
     document = pages.read(trace(events, program=program))
     analysis.nest(document)
     waited = analysis.waits(document)

@@ -52,6 +52,7 @@ class Slice:
     waited: float | None
     iteration: int = -1
     part: str = ""
+    failed: str = ""  # the text of a task that failed
     depth: int = 0
     around: int = -1  # the slice around it
 
@@ -190,7 +191,8 @@ def _read_slices(made: Document, events: list) -> None:
             made.slices.append(Slice(
                 start, start + took, order[event["tid"]], kinds.setdefault(kind, len(kinds)),
                 int(_get(args, "task", _NUMBER, len(made.slices))), waited,
-                int(_get(args, "iteration", _NUMBER, -1)), _get(args, "is", str, "")))  # fmt: skip
+                int(_get(args, "iteration", _NUMBER, -1)), _get(args, "is", str, ""),
+                _get(args, "failed", str, "")))  # fmt: skip
         elif phase in "sf" and phase:
             end = order.get(_get(event, "tid", _NUMBER), -1), round(_get(event, "ts", _NUMBER), 3)
             arrows.setdefault(json.dumps(event.get("id")), {})[phase] = end

@@ -238,9 +238,7 @@ def _roofline(document: Document, points: list[dict[str, Any]]) -> Any:
 
 
 def _list(title: str, items: list[tuple[str, int, str]], count: int = 0) -> str:
-    """A list to click: of each entry "slice" or "kind", its place, and its markup.
-
-    It says how many of `count` it leaves out."""
+    """A list to click, some of `count`: of each entry "slice" or "kind", its place, its markup."""
     shown = "".join(f"<li data-{what}='{at}'>{text}</li>" for what, at, text in items)
     more = f"<p>{count - len(items)} more are left out.</p>" if count > len(items) else ""
     return (f"<details open><summary>{title}</summary><ol id='{title.lower().replace(' ', '-')}'>"
@@ -248,13 +246,14 @@ def _list(title: str, items: list[tuple[str, int, str]], count: int = 0) -> str:
 
 
 def _lists(document: Document, waited: list[float], path: list[int], lanes: Any) -> str:
-    """Lists of what waited and took longest, the longest chain, lanes and statements."""
+    """Lists of what failed, waited and took longest, the longest chain, lanes and statements."""
     slices, kinds = document.slices, document.kinds
     took = [one.end - one.start for one in slices]
+    times, waits = [*map(_time, took)], [*map(_time, waited)]
 
-    def entries(chosen: Iterable[int], shown: list[float]) -> list[tuple[str, int, str]]:
+    def entries(chosen: Iterable[int], shown: Any) -> list[tuple[str, int, str]]:
         return [("slice", at, f"{html.escape(kinds[slices[at].kind].name)} "
-                 f"<b>{slices[at].number}</b> {_time(shown[at])}") for at in chosen]  # fmt: skip
+                 f"<b>{slices[at].number}</b> {shown[at]}") for at in chosen]  # fmt: skip
 
     def most(of: list[float], count: int) -> list[int]:
         return sorted(range(len(of)), key=of.__getitem__, reverse=True)[:count]
@@ -272,10 +271,12 @@ def _lists(document: Document, waited: list[float], path: list[int], lanes: Any)
     of_kinds = [("kind", at, f"{html.escape(kinds[at].name)}<small>"
                  f"{html.escape(', '.join(kinds[at].lines))}</small>")
                 for at in sorted(most(total, LISTED))]  # fmt: skip
+    failed = {at: html.escape(one.failed) for at, one in enumerate(slices) if one.failed}
     return "".join([
-        _list("Longest waits", entries(most(waited, LONGEST), waited)),
-        _list("Longest", entries(most(took, LONGEST), took)),
-        _list("Critical path", entries(path[:LISTED], took), len(path)),
+        _list("Failed", entries([*failed][:LISTED], failed), len(failed)),
+        _list("Longest waits", entries(most(waited, LONGEST), waits)),
+        _list("Longest", entries(most(took, LONGEST), times)),
+        _list("Critical path", entries(path[:LISTED], times), len(path)),
         _list("Lanes", of_lanes, len(document.lanes)),
         _list("Statements", of_kinds, len(kinds)),
     ])  # fmt: skip
@@ -386,6 +387,7 @@ def _data(document: Document, waited: list[float], path: list[int]) -> str:
         "row": [places[one.lane, one.depth] for one in slices],
         "kind": [one.kind for one in slices], "number": [one.number for one in slices],
         "iteration": [one.iteration for one in slices], "critical": path,
+        "failed": {at: one.failed for at, one in enumerate(slices) if one.failed},
         "edges": [part for edge in document.edges for part in edge],
         "held": [(one.owner, round((one.start - begin) * 1e3), one.bytes,
                   None if one.until == math.inf else round((one.until - begin) * 1e3))

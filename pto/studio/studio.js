@@ -153,7 +153,7 @@ const studio = (() => {
       texts({task: String(data.number[slice]), lane: data.lanes[data.rows[data.row[slice]]],
              begins: time(start[slice]), takes: time(took[slice]), waited: time(data.waited[slice]),
              waited_ns: String(data.waited[slice]), iteration: data.iteration[slice] >= 0 && String(data.iteration[slice]),
-             critical: critical.has(slice) && "on the longest chain"});
+             critical: critical.has(slice) && "on the longest chain", failed: data.failed[slice]});
       links("after", before.get(slice));
       links("before", after.get(slice));
     }

@@ -34,6 +34,7 @@ class Failures {
  public:
   void clear();
   bool is_empty() const { return all_.empty(); }
+  const std::vector<TaskFailure>& all() const { return all_; }
   int32_t count() const { return int32_t(all_.size()); }
   int32_t note(TaskFailure failure);  // returns its number: the cause for its followers
   void poison(TaskId task, int32_t cause) { causes_.emplace(task, cause); }

@@ -163,13 +163,19 @@ void write_trace(const RunTrace& trace, const std::string& path) {
   const std::string lane = trace.is_bound ? "device " : "worker ";
   for (int w = 0; w < trace.workers; ++w) file.name_lane(w, lane + std::to_string(w));
   std::unordered_map<TaskId, const TraceRecord*> by_task;
+  std::unordered_map<TaskId, const TaskFailure*> failed;
+  for (const TaskFailure& one : trace.failures) failed.emplace(one.task, &one);
   for (const TraceRecord& r : trace.records) {
     by_task[r.task] = &r;
     char numbers[96];
     std::snprintf(numbers, sizeof numbers, "\"task\":%llu,\"waited_us\":%.3f,\"source\":",
                   static_cast<unsigned long long>(r.task), double(r.waited_ns) / 1e3);
+    const auto failure = failed.find(r.task);
+    const bool has_failed = failure != failed.end();
     file.slice(r.worker, r.start_ns, r.duration_ns, trace.kernels[r.kernel],
-               numbers + quoted(trace.sites[r.site]));
+               numbers + quoted(trace.sites[r.site]) +
+                   (has_failed ? ",\"failed\":" + quoted(failure->second->text) : ""),
+               has_failed);
   }
   for (const auto& [from, to, cause] : trace.edges) {
     const auto a = by_task.find(from), b = by_task.find(to);

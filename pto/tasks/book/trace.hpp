@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "pto/base/ticks.hpp"
+#include "pto/tasks/book/failures.hpp"
 #include "pto/tasks/book/history.hpp"
 
 namespace pto {
@@ -89,6 +90,7 @@ struct RunTrace {
   std::vector<MemoryRecord> memory;          // by number
   std::vector<TraceSubmission> submissions;  // in order
   std::vector<TraceEdge> edges;              // by the earlier task, then the later
+  std::vector<TaskFailure> failures;         // of its tasks
   std::vector<std::pair<TaskId, int64_t>> turns;  // tasks that reduce, and the number of their box
   std::vector<std::string> kernels, sites;        // "file:line"; kernel 0 is none, site 0 is ""
   int64_t dropped = 0;                            // records of tasks that were overwritten

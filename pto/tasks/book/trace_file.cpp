@@ -35,6 +35,7 @@ std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') result += '\\';
+    if (c == '\n') result += "\\n";
     if (static_cast<unsigned char>(c) >= 32) result += c;
   }
   return result + "\"";
@@ -71,12 +72,13 @@ void TraceFile::name_lane(int lane, const std::string& name) {
 }
 
 void TraceFile::slice(int lane, uint64_t start_ns, uint64_t duration_ns, const std::string& name,
-                      const std::string& arguments) {
+                      const std::string& arguments, bool has_failed) {
   std::fprintf(file_,
                ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%" PRIu64 ".%03d,\"dur\":%" PRIu64
-               ".%03d,\"name\":%s,\"args\":{%s}}",
+               ".%03d,\"name\":%s,%s\"args\":{%s}}",
                lane, start_ns / 1000, int(start_ns % 1000), duration_ns / 1000,
-               int(duration_ns % 1000), quoted(name).c_str(), arguments.c_str());
+               int(duration_ns % 1000), quoted(name).c_str(),
+               has_failed ? "\"cname\":\"terrible\"," : "", arguments.c_str());
   if (std::ferror(file_)) refuse();
 }
 

@@ -20,7 +20,7 @@
 
 namespace pto {
 
-// Returns a text as a JSON string; leaves control characters out.
+// Returns a text as a JSON string with its line breaks; leaves other control characters out.
 std::string quoted(const std::string& text);
 
 class TraceFile {
@@ -31,9 +31,9 @@ class TraceFile {
   TraceFile& operator=(const TraceFile&) = delete;
 
   void name_lane(int lane, const std::string& name);
-  // `arguments` and `other` are members of a JSON object.
+  // `arguments` and `other` are members of a JSON object. A slice that failed is drawn in red.
   void slice(int lane, uint64_t start_ns, uint64_t duration_ns, const std::string& name,
-             const std::string& arguments);
+             const std::string& arguments, bool has_failed = false);
   void arrow(int from_lane, uint64_t from_ns, int to_lane, uint64_t to_ns);
   // Memory has its number from where it is allocated to where it is freed, if it is.
   void allocated(uint64_t number, uint64_t at_ns, const std::string& arguments);

@@ -78,6 +78,7 @@ void Engine::end_trace() {
   for (const auto& worker : workers_) worker->trace.end(*trace_);
   for (const auto& one : allocations_)
     if (one->record.end_ns == MemoryRecord::kHeld) trace_->memory.push_back(one->record);
+  trace_->failures = failures_.all();
   sort_trace(*trace_);
 }
 

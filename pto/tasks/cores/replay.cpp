@@ -97,6 +97,7 @@ class Replay {
     fail(std::move(text), ErrorKind::Runtime);
   }
   int64_t skipped() const { return skipped_.load(); }
+  const std::vector<TaskFailure>& failures() const { return failures_; }
 
  private:
   int64_t number_of(const GraphTask& task) const { return &task - tasks_.data(); }
@@ -287,7 +288,10 @@ RunReport TaskGraph::replay(std::span<const pto_tensor> tensors, const RunOption
   const pto_args args = args_of({}, {}, std::as_bytes(std::span(&replay, 1)));
   const int32_t code = pto_launch(Replay::work, &args, workers);
   replay.finish();
-  if (trace) trace->end(successors_, causes_, memory_);
+  if (trace) {
+    options.trace->failures = replay.failures();
+    trace->end(successors_, causes_, memory_);
+  }
   if (code != 0)
     fail({"a replay failed: " + std::string(pto_last_error()),
           "a kernel waited for a signal that no task of the graph sends",

@@ -379,6 +379,7 @@ void HostEngine::State::note_submission(const BookTask& task, uint64_t start_ns)
 
 void HostEngine::State::end_trace() {
   if (traces(kRecords)) heap_->end_trace(*trace_);
+  trace_->failures = book_.failures().all();
   sort_trace(*trace_);
 }
 
