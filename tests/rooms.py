@@ -42,8 +42,8 @@ MAY_USE = {
 # A commit that raises a number says why.
 BUDGETS = {
     "abi": 905,
-    "adapters": 19340,
-    "aten": 3615,
+    "adapters": 19240,
+    "aten": 3545,
     "base": 1910,
     "bench": 1224,
     "bindings": 5760,
@@ -65,7 +65,7 @@ BUDGETS = {
     "pto": 2365,
     "studio": 1000,
     "tasks": 11845,
-    "testing": 1290,  # most of it moved here from tests/conformance
+    "testing": 1150,  # most of it moved here from tests/conformance
 }
 FRAMEWORKS = {"torch", "tensorflow", "jax", "onnxruntime", "mindspore", "transformers"}
 

@@ -20,6 +20,7 @@ from jax_cases import (  # noqa: E402
 )  # fmt: skip
 from kinds_of_operators import RepeatRow, Scaled, WeightedSum  # noqa: E402
 
+import pto  # noqa: E402
 import pto.jax  # noqa: E402
 from pto import _core, ops  # noqa: E402
 from pto.errors import InvalidType, InvalidValue  # noqa: E402
@@ -177,3 +178,18 @@ def test_subnormal_numbers_survive_although_xla_flushes_them():
     result = np.asarray(jax.jit(lambda x: pto.jax.add(x, x))(tiny))
     assert (result.view(np.uint32) == ops.add(tiny, tiny).view(np.uint32)).all()
     assert (result.view(np.uint32) != 0).all()
+
+
+@op("jax_grown_rows(Tensor x, *, SymInt? more=None, SymInt rows=3) -> Tensor")
+class GrownRows:
+    def infer(x, more, rows):
+        return x.like((rows if more is None else rows + more, *x.shape))
+
+    def build(x, more, rows):
+        return pto.broadcast_to(x * 1.0, (rows if more is None else rows + more, *x.shape))
+
+
+def test_a_size_behind_one_that_is_left_out_keeps_its_place():
+    for kwargs in ({"rows": 4}, {"more": 2, "rows": 4}, {}):
+        want = GrownRows(random(5), **kwargs)
+        same(pto.jax.jax_grown_rows(random(5), **kwargs), want)

@@ -77,7 +77,7 @@ def _mapped(
             v if size is None or v is None else size
             for v, size in zip(attributes, sizes, strict=True)
         ]
-        return _core.trace_operator(record.index, _by_argument(record, counts, tensors), values)
+        return _core.trace_operator(record.index, record.by_argument(counts, tensors), values)
 
     batch = next(symbols)
     highest = 0 if padded_attributes is None else max(map(len, shapes))
@@ -96,13 +96,3 @@ def _mapped(
     found = mapped.map_batch(single, has_batch + [False] * others, batch)
     ranks = [len(shape) for _, shape in single.outputs]
     return found if found is None else list(zip(found, ranks, strict=True))
-
-
-def _by_argument(record: Record, counts: Sequence[int], tensors: list[tuple]) -> list[Any]:
-    """The tensors of each argument: one, None, or a list."""
-    rest = iter(tensors)
-    groups = [[next(rest) for _ in range(n)] for n in counts]
-    return [
-        group if a.kind == "Tensor[]" else group[0] if group else None
-        for a, group in zip(record.tensors, groups, strict=True)
-    ]

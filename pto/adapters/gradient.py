@@ -72,12 +72,6 @@ def picked(plan: GradientPlan, pool: Sequence[Any]) -> list[Any]:
     return [pool[place] for place in plan.inputs]
 
 
-def grouped(counts: Iterable[int], flat: Iterable[Any]) -> list[list]:
-    """The tensors in lists of these lengths."""
-    rest = iter(flat)
-    return [[next(rest) for _ in range(count)] for count in counts]
-
-
 def gathered(plan: GradientPlan, results: Any, needs: int) -> list[Any]:
     """The gradient of each tensor of the call from the outputs, None where it was not asked for."""
     gradients = []

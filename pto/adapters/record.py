@@ -10,13 +10,13 @@ operator, also one that a C++ library defined.
 It imports no framework. Thread safety: a Record is immutable; one thread at a time registers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pto import _core
 from pto.schema import Argument, Output, Signature, bound, checked
 
-__all__ = ["Argument", "Output", "Record", "on_operator", "operator_names"]
+__all__ = ["Argument", "Output", "Record", "grouped", "on_operator", "operator_names"]
 
 
 class Record(Signature):
@@ -45,6 +45,20 @@ class Record(Signature):
             for a, value in zip(self.arguments, values, strict=True)
         ]
 
+    def call(self, values: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Values in schema order as the positional and the keyword-only arguments of a call."""
+        pairs = list(zip(self.arguments, values, strict=True))
+        named = {a.name: value for a, value in pairs if a.keyword_only}
+        return [value for a, value in pairs if not a.keyword_only], named
+
+    def by_argument(self, counts: Iterable[int], flat: Iterable[Any]) -> list[Any]:
+        """Tensors one after another, so many of each argument, as a call takes them: a list for a
+        list, else the one or None."""
+        return [
+            group if a.kind == "Tensor[]" else group[0] if group else None
+            for a, group in zip(self.tensors, grouped(counts, flat), strict=True)
+        ]
+
     def suggested(self, argument: Argument) -> str:
         """An element type to convert a tensor argument to that has one which it does not take."""
         allowed = self.types[argument.type]
@@ -53,6 +67,17 @@ class Record(Signature):
     def shapes(self, tensors: list, attributes: list) -> _core.OperatorShapes:
         """The shapes of the outputs for tensors of these (dtype, rank), None or lists of them."""
         return _core.operator_shapes(self.index, tensors, attributes)
+
+    def sizes_among(self, attributes: Sequence[Any]) -> list[Any]:
+        """The SymInt attributes, for OperatorShapes.evaluate(); an absent one counts, as 0."""
+        pairs = zip(self.attributes, attributes, strict=True)
+        return [0 if value is None else value for a, value in pairs if a.kind == "SymInt"]
+
+
+def grouped(counts: Iterable[int], flat: Iterable[Any]) -> list[list]:
+    """Tensors one after another in lists of these lengths."""
+    rest = iter(flat)
+    return [[next(rest) for _ in range(count)] for count in counts]
 
 
 def on_operator(listener: Callable[[int], None], with_spaces: bool = False) -> None:

@@ -41,9 +41,10 @@ def use_host_pool(yes: bool) -> None:
     _core.set_torch_executor(run, address_of("threads"), address_of("plain"))
 
 
-def address_of(what: str) -> int:
-    """The address of a function of the library: "run", "plain", "parallel" or "threads"."""
-    function = library()[f"pto_torch_{what}_address"]
+def address_of(what: str, part: ctypes.CDLL | None = None) -> int:
+    """The address of a function of a part, else of the library, which has "run", "plain",
+    "parallel" and "threads"."""
+    function = (part or library())[f"pto_torch_{what}_address"]
     function.restype = ctypes.c_void_p
     return function()
 

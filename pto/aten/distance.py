@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 
 from pto.aten.records import library
-from pto.aten.rows import Row
-
-_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-_TINY = {"float16": 2.0**-14, "float64": 2.0**-1022}
+from pto.aten.rows import FORMS, Row
 
 
 def arrays_of(values: Any) -> Iterator[np.ndarray]:
@@ -75,7 +72,7 @@ def distance(got: np.ndarray, want: np.ndarray, largest: float = 0.0) -> float |
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} is not {want.dtype}{list(want.shape)}"
     name = want.dtype.name
-    if name not in _EPSILON:
+    if name not in FORMS:
         return 0.0 if np.array_equal(got, want) else float("inf")
     a, b = got.astype(np.float64), want.astype(np.float64)
     is_finite = np.isfinite(a) & np.isfinite(b)
@@ -83,6 +80,7 @@ def distance(got: np.ndarray, want: np.ndarray, largest: float = 0.0) -> float |
     if not np.all(same | is_finite):
         return float("inf")
     a, b = a[is_finite], b[is_finite]
-    scale = np.maximum(np.abs(b), max(largest, _TINY.get(name, 2.0**-126)))
-    unit = np.exp2(np.floor(np.log2(scale))) * _EPSILON[name]
+    bits, least = FORMS[name]
+    scale = np.maximum(np.abs(b), max(largest, 2.0**least))
+    unit = np.exp2(np.floor(np.log2(scale))) * 2.0**-bits
     return float(np.max(np.abs(a - b) / unit, initial=0.0))

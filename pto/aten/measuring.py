@@ -114,8 +114,8 @@ def _calls(
         places = want if isinstance(want, tuple | list) else (want,)
         if twin is None or not all(0 not in library().shape(p) for p in places):
             return None
-        names = [a.name for a in twin.outputs]
-        record, arguments = twin, {**given, **dict(zip(names, places, strict=True))}
+        record = twin
+        arguments = {**given, **dict(zip(twin.output_names, places, strict=True))}
         values["out"] = places[0] if len(places) == 1 else tuple(places)
 
     def aten() -> Any:

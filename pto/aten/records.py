@@ -70,6 +70,10 @@ class Record:
         return tuple(a for a in self.arguments if a.is_written and a.is_keyword_only)
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.outputs)
+
+    @property
     def is_functional(self) -> bool:
         """Whether a call makes its results, and writes nothing that it is given."""
         return not any(argument.is_written for argument in self.arguments)

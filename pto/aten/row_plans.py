@@ -28,7 +28,7 @@ def plan(row: "Row", bound: Bound) -> CallPlan | None:
     if not row.order(bound).is_plain:
         return None
     given = row.formula_arguments(bound)
-    given |= {name: bound.values[name] for name in outputs_of(bound.record)}
+    given |= {name: bound.values[name] for name in bound.record.output_names}
     names = [a.name for a in bound.record.arguments]
     places = {}
     for name, value in given.items():
@@ -42,11 +42,6 @@ def plan(row: "Row", bound: Bound) -> CallPlan | None:
     return _bound(row, bound, places) or _in_python(row, bound.record, given, places)
 
 
-def outputs_of(record: Record) -> list[str]:
-    """The names of the arguments that an overload with `out` writes."""
-    return [argument.name for argument in record.outputs]
-
-
 def _bound(row: "Row", bound: Bound, places: Mapping[str, int]) -> BoundPlan | None:
     """The plan as one run of the row's program; None: there is no such."""
     if not row.is_compiled:
@@ -56,7 +51,7 @@ def _bound(row: "Row", bound: Bound, places: Mapping[str, int]) -> BoundPlan | N
     call = program.bound_call(**row.formula_arguments(bound))
     if call is None:
         return None
-    outputs = ["self"] if is_in_place else outputs_of(bound.record)
+    outputs = ("self",) if is_in_place else bound.record.output_names
     inputs = tuple(places[n] for n in row.parameters if places.get(n, -1) >= 0)
     return call, inputs, tuple(places[name] for name in outputs) or None
 
@@ -65,8 +60,7 @@ def _in_python(
     row: "Row", record: Record, given: Mapping[str, Any], places: Mapping[str, int]
 ) -> ProgramPlan:
     """The plan as a call of the row's program from Python."""
-    outputs = tuple(outputs_of(record))
-    program = row.program if record.is_functional else _writing(row, outputs)
+    program = row.program if record.is_functional else _writing(row, record.output_names)
     constants = tuple(None if places[name] >= 0 else value for name, value in given.items())
     return program, tuple(given), tuple(places.values()), constants
 

@@ -26,7 +26,7 @@ from pto.aten.binding import Bound
 from pto.aten.implementations import Implementation, implement
 from pto.aten.orders import Order, is_pointwise
 from pto.aten.records import Library, Record, arrays_in, library
-from pto.aten.row_plans import outputs_of, plan
+from pto.aten.row_plans import plan
 from pto.aten.wins import may_win, why_not
 from pto.kept import kept
 from pto.language.dtypes import dtype, f32
@@ -37,11 +37,12 @@ from pto.language.tensor import Tensor
 from pto.language.types import cast, wide
 
 SLOT = 0
-FLOATS = ("float32", "float16", "bfloat16", "float64")  # float64 for who asks for the slot
+# The bits of the fraction of each float type, and the exponent of its smallest normal number.
+FORMS = {"float32": (23, -126), "float16": (10, -14), "bfloat16": (7, -126), "float64": (52, -1022)}
+FLOATS = tuple(FORMS)  # float64 for who asks for the slot
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 NUMBERS = (*FLOATS, *INTEGERS)
 EVERY = (*NUMBERS, "bool")
-_LARGEST = {"float16": 65504.0, "bfloat16": 255 * 2.0**120, "float32": (2 - 2**-23) * 2.0**127}
 Values = Mapping[str, Any]
 
 
@@ -134,7 +135,7 @@ class Row:
 
     def refuses(self, bound: Bound) -> str | None:
         """Why the row does not take a call; None: it takes it."""
-        outputs = outputs_of(bound.record)
+        outputs = bound.record.output_names
         inputs = {n: v for n, v in bound.values.items() if n not in outputs}
         known = self.parameters if self.given is None else inputs
         for name, value in inputs.items():
@@ -153,7 +154,7 @@ class Row:
 
     def order(self, bound: Bound) -> Order:
         """How the results of a call lie in memory."""
-        outputs = outputs_of(bound.record)
+        outputs = bound.record.output_names
         written = "self" if bound.record.name.endswith("_") else outputs[0] if outputs else ""
         return Order(bound, self.is_pointwise, bound.values.get(written))
 
@@ -190,7 +191,8 @@ class Row:
             if isinstance(value, int) and abs(value) >= 1 << 63:
                 return f"{name} is {value}, which 64 bits do not hold"
             if kind in FLOATS:
-                if _LARGEST.get(kind, math.inf) < abs(value) < math.inf:
+                bits, least = FORMS[kind]
+                if (2 - 2.0**-bits) * 2.0 ** (1 - least) < abs(value) < math.inf:
                     return f"{name} is {value}, which {kind} does not hold"
                 continue
             if isinstance(value, float) or kind == "bool":
@@ -200,7 +202,7 @@ class Row:
         return None
 
     def _refuses_places(
-        self, bound: Bound, outputs: list[str], inputs: Values, kind: str
+        self, bound: Bound, outputs: tuple[str, ...], inputs: Values, kind: str
     ) -> str | None:
         """Why the results cannot be written where the call wants them."""
         types = self.result_types(kind)
@@ -250,7 +252,7 @@ class Row:
         return made
 
     def _made_by(self, program: Any, bound: Bound, is_in_place: bool) -> Any:
-        outputs = [bound.values[name] for name in outputs_of(bound.record)]
+        outputs = [bound.values[name] for name in bound.record.output_names]
         lies, given = self.order(bound), self.formula_arguments(bound)
         given = given if lies.is_plain else lies.taken(given)
         if is_in_place:

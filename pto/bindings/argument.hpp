@@ -7,9 +7,8 @@
 //
 // Torch tensors come through the adapter's reader where it is loaded, else through DLPack's C
 // exchange API, NumPy arrays through the buffer protocol, all else with __dlpack__ through its
-// capsule. A tensor on another device,
-// without memory, of an unknown element type or misaligned is refused with a text. A torch tensor
-// that PyTorch itself must handle throws ForLibrary.
+// capsule. A tensor on another device, without memory, of an unknown element type or misaligned is
+// refused with a text. A torch tensor that PyTorch itself must handle throws ForLibrary.
 // Invariant: sizes, strides and data stay valid while the reader lives.
 // Thread safety: needs Python's lock; one reader belongs to one call.
 #pragma once

@@ -24,17 +24,12 @@ def celu(x: Tensor, alpha: Any = 1.0) -> Tensor:
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
-def threshold(x: Tensor, limit: Any, value: Any = 0.0) -> Tensor:
-    """x above the limit, NaN too, else the value."""
-    return tile.where(x <= limit, value, x)
-
-
-def hard_shrink(x: Tensor, limit: Any = 0.5) -> Tensor:
+def hard_shrink(x: Tensor, limit: Any) -> Tensor:
     """0 from -limit to limit, else x."""
     return tile.where((x >= -limit) & (x <= limit), 0.0, x)
 
 
-def soft_shrink(x: Tensor, limit: Any = 0.5) -> Tensor:
+def soft_shrink(x: Tensor, limit: Any) -> Tensor:
     """0 from -limit to limit, else x nearer to 0 by the limit."""
     inside = tile.where(x != x, x, x * 0)
     return tile.where(x > limit, x - limit, tile.where(x < -limit, x + limit, inside))

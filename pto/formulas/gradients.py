@@ -17,6 +17,12 @@ def log_softmax(d: Tensor, result: Tensor, dim: int) -> Tensor:
     return d - tile.exp(result) * tile.sum(d, dim, keepdim=True)
 
 
+def _centred(g: Tensor, y: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The gradient of x from g, that of y = (x - mean) / deviation over the axes; times the
+    deviation."""
+    return g - tile.mean(g, axes, keepdim=True) - y * tile.mean(g * y, axes, keepdim=True)
+
+
 def layer_norm(
     d: Tensor, x: Tensor, first: int, mean: Tensor, inverse: Tensor, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -24,7 +30,7 @@ def layer_norm(
     axes, rows = tuple(range(first, x.ndim)), tuple(range(first))
     y = (x - mean) * inverse
     g = d if weight is None else d * weight
-    d_x = g - tile.mean(g, axes, keepdim=True) - y * tile.mean(g * y, axes, keepdim=True)
+    d_x = _centred(g, y, axes)
     if not rows:  # without axes tile.sum() would take all
         return inverse * d_x, d * y, d
     return inverse * d_x, tile.sum(d * y, rows), tile.sum(d, rows)
@@ -59,7 +65,7 @@ def group_norm(
     y = (tile.reshape(x, shape) - mean) * inverse
     g = tile.reshape(d if weight is None else d * channel(weight, x), shape)
     inner, outer = tuple(range(2, len(shape))), tuple(a for a in range(x.ndim) if a != 1)
-    d_x = g - tile.mean(g, inner, keepdim=True) - y * tile.mean(g * y, inner, keepdim=True)
+    d_x = _centred(g, y, inner)
     d_weight = tile.sum(d * tile.reshape(y, n, channels, *rest), outer)
     return tile.reshape(d_x * inverse, n, channels, *rest), d_weight, tile.sum(d, outer)
 

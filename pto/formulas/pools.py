@@ -96,7 +96,7 @@ class Windows:
         return total / self._divisor(x, counts_pad, divisor)
 
     def average_gradient(
-        self, d: Tensor, x: Tensor, counts_pad: bool, divisor: int | None = None
+        self, d: Tensor, x: Tensor, counts_pad: bool, divisor: int | None
     ) -> Tensor:
         """The gradient of x, given that of average(x, ...); the sizes of x are numbers."""
         d = wide(d) / self._divisor(x, counts_pad, divisor)

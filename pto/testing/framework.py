@@ -32,27 +32,31 @@ class Framework:
     def is_installed(cls) -> bool:
         return importlib.util.find_spec(cls.module) is not None
 
+    def function(self, case: Case) -> Callable:
+        """The operator as a function of the case's tensors; `face` is its module, pto.jax."""
+        return case.of_tensors(getattr(self.face, case.operator.name))
 
-def in_threads(run: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
-    """The results of one of four threads that run at once; all must agree."""
-    found: list[Any] = [None] * 4
+    def threads(self, case: Case) -> list[np.ndarray]:
+        """The first mode in one of four threads that run at once; all must agree."""
+        mode, *_ = self.modes.values()
+        found: list[Any] = [None] * 4
 
-    def work(place: int) -> None:
-        try:
-            found[place] = run()
-        except Exception as error:
-            found[place] = error
+        def work(place: int) -> None:
+            try:
+                found[place] = mode(self, case)
+            except Exception as error:
+                found[place] = error
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for one in found:
-        if isinstance(one, Exception):
-            raise one
-        assert [t.tobytes() for t in one] == [t.tobytes() for t in found[0]]
-    return found[0]
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for one in found:
+            if isinstance(one, Exception):
+                raise one
+            assert [t.tobytes() for t in one] == [t.tobytes() for t in found[0]]
+        return found[0]
 
 
 def needs_known_sizes(case: Case, why: str) -> None:

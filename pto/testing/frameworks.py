@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pto.errors import InvalidType, InvalidValue
 from pto.language.location import describe
 from pto.testing.cases import Case
-from pto.testing.framework import Framework, Skipped, in_threads
+from pto.testing.framework import Framework, Skipped
 from pto.testing.with_jax import Jax
 from pto.testing.with_mindspore import MindSpore
 from pto.testing.with_onnxruntime import OnnxRuntime
@@ -20,10 +20,7 @@ class NumPy(Framework):
     def eager(self, case: Case) -> list:
         return case.results()
 
-    def threads(self, case: Case) -> list:
-        return in_threads(case.results)
-
-    modes = {"eager": eager, "threads": threads}
+    modes = {"eager": eager, "threads": Framework.threads}
     full = ("eager",)
 
 

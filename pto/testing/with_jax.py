@@ -11,7 +11,6 @@ from pto.testing.cases import Case, adapter_record
 from pto.testing.framework import (
     Framework,
     batch_of_two,
-    in_threads,
     needs_gradient,
     needs_known_sizes,
     needs_second_gradient,
@@ -40,9 +39,6 @@ class Jax(Framework):
         import pto.jax
 
         self.jax, self.face = jax, pto.jax
-
-    def function(self, case: Case) -> Callable:
-        return case.of_tensors(getattr(self.face, case.operator.name))
 
     def tensors(self, case: Case) -> list[Any]:
         needs_known_sizes(case, "JAX wants it before")
@@ -105,11 +101,8 @@ class Jax(Framework):
         found, pull = self.jax.vjp(*self.pull(case))
         return self.leaves(pull(self.ones(found)))
 
-    def threads(self, case: Case) -> list[np.ndarray]:
-        return in_threads(lambda: self.eager(case))
-
     modes = {
         "eager": eager, "jit": jit, "gradient": gradient, "gradient twice": gradient_twice,
-        "vmap": vmap, "export": export, "threads": threads,
+        "vmap": vmap, "export": export, "threads": Framework.threads,
     }  # fmt: skip
     full = ("eager",)

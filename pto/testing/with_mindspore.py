@@ -12,7 +12,6 @@ from pto.testing.cases import Case, adapter_record, flat
 from pto.testing.framework import (
     Framework,
     Skipped,
-    in_threads,
     needs_gradient,
     needs_known_sizes,
     wanted_tensors,
@@ -28,9 +27,6 @@ class MindSpore(Framework):
         import pto.mindspore
 
         self.ms, self.face = mindspore, pto.mindspore
-
-    def function(self, case: Case) -> Callable:
-        return case.of_tensors(getattr(self.face, case.operator.name))
 
     def tensors(self, case: Case) -> list[Any]:
         needs_known_sizes(case, "MindSpore wants it before")
@@ -84,10 +80,8 @@ class MindSpore(Framework):
         tensors = self.tensors(case)
         return self.leaves(self.ms.grad(self.loss(case), tuple(wanted_tensors(case)))(*tensors))
 
-    def threads(self, case: Case) -> list[np.ndarray]:
-        return in_threads(lambda: self.eager(case))
-
     modes = {
-        "eager": eager, "graph": graph, "gradient": gradient, "MindIR": mindir, "threads": threads,
+        "eager": eager, "graph": graph, "gradient": gradient, "MindIR": mindir,
+        "threads": Framework.threads,
     }  # fmt: skip
     full = ("eager",)

@@ -7,7 +7,7 @@ import numpy as np
 
 from pto.testing.cases import Case, adapter_record, members
 from pto.testing.expected import gradient_case
-from pto.testing.framework import Framework, Skipped, in_threads, needs_gradient
+from pto.testing.framework import Framework, Skipped, needs_gradient
 
 
 class OnnxRuntime(Framework):
@@ -70,9 +70,6 @@ class OnnxRuntime(Framework):
     def custom_operator(self, case: Case) -> list[np.ndarray]:
         return self.run(case, ["CPUExecutionProvider"])
 
-    def threads(self, case: Case) -> list[np.ndarray]:
-        return in_threads(lambda: self.provider(case))
-
     def gradient_operator(self, case: Case) -> list[np.ndarray]:
         """A model of the gradient operator."""
         needs_gradient(case)
@@ -80,6 +77,6 @@ class OnnxRuntime(Framework):
 
     modes = {
         "provider": provider, "custom operator": custom_operator,
-        "gradient operator": gradient_operator, "threads": threads,
+        "gradient operator": gradient_operator, "threads": Framework.threads,
     }  # fmt: skip
     full = ("provider",)

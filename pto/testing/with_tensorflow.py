@@ -10,7 +10,6 @@ import numpy as np
 from pto.testing.cases import Case, flat
 from pto.testing.framework import (
     Framework,
-    in_threads,
     needs_gradient,
     needs_second_gradient,
     wanted_tensors,
@@ -28,9 +27,6 @@ class TensorFlow(Framework):
 
         build.build()
         self.tf, self.face = tensorflow, pto.tensorflow
-
-    def function(self, case: Case) -> Callable:
-        return case.of_tensors(getattr(self.face, case.operator.name))
 
     def tensors(self, case: Case) -> list[Any]:
         return [self.tf.constant(x) for x in case.tensors]
@@ -80,11 +76,8 @@ class TensorFlow(Framework):
         seeds = [self.tf.ones_like(d) for d in found]
         return self.leaves(tape.gradient(found, ones, seeds))
 
-    def threads(self, case: Case) -> list[np.ndarray]:
-        return in_threads(lambda: self.eager(case))
-
     modes = {
         "eager": eager, "graph": graph, "gradient": gradient, "gradient twice": gradient_twice,
-        "SavedModel": saved_model, "threads": threads,
+        "SavedModel": saved_model, "threads": Framework.threads,
     }  # fmt: skip
     full = ("eager",)

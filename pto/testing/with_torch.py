@@ -13,7 +13,6 @@ from pto.testing.framework import (
     Framework,
     Skipped,
     batch_of_two,
-    in_threads,
     needs_gradient,
     needs_known_sizes,
     needs_second_gradient,
@@ -117,12 +116,10 @@ class PyTorch(Framework):
         seeds = [self.torch.ones_like(d) for d in found]
         return [self.array(d) for d in self.torch.autograd.grad(found, ones, seeds)]
 
-    def threads(self, case: Case) -> list[np.ndarray]:
-        return in_threads(lambda: self.eager(case))
-
     modes = {
         "eager": eager, "gradient": gradient, "gradient twice": gradient_twice, "vmap": vmap,
-        "aot_eager": aot_eager, "inductor": inductor, "export": export, "threads": threads,
+        "aot_eager": aot_eager, "inductor": inductor, "export": export,
+        "threads": Framework.threads,
     }  # fmt: skip
     full = ("eager", "gradient")
 
@@ -132,7 +129,7 @@ class Npu(PyTorch):
     modes = {
         "eager": PyTorch.eager, "gradient": PyTorch.gradient,
         "gradient twice": PyTorch.gradient_twice, "vmap": PyTorch.vmap,
-        "aot_eager": PyTorch.aot_eager, "threads": PyTorch.threads,
+        "aot_eager": PyTorch.aot_eager, "threads": Framework.threads,
     }  # fmt: skip
 
     @classmethod

@@ -157,7 +157,7 @@ class CustomCall {
     size_t place = 0;
     for (int i = 0; i < op_.n_arguments; ++i) {
       const pto_operator_argument& argument = op_.arguments[i];
-      if (argument.kind > PTO_KIND_TENSOR_LIST) continue;
+      if (!is_tensor(argument)) continue;
       if (!counts.empty() && place >= counts.size())
         fail_site(std::string(op_.name) + ": pto.counts is too short");
       const int64_t count = counts.empty() ? 1 : counts[place];
@@ -188,7 +188,7 @@ class CustomCall {
     int place = 0;
     for (int i = 0; i < op_.n_arguments; ++i) {
       const pto_operator_argument& argument = op_.arguments[i];
-      if (argument.kind <= PTO_KIND_TENSOR_LIST) continue;
+      if (is_tensor(argument)) continue;
       pto_operator_value& value = attributes_.at(static_cast<size_t>(place));
       if (!operands.empty() && operands[0] == place) {
         operands = operands.subspan(1);
@@ -220,7 +220,7 @@ class CustomCall {
     } else if (const Scalar* scalar = site_.scalar(name)) {
       take_number(argument, *scalar, value);
     }
-    if (value.count < 0 && (argument.flags & PTO_ARGUMENT_OPTIONAL) == 0)
+    if (value.count < 0 && !is_optional(argument))
       fail_site(std::string(op_.name) + ": " + argument.name + " is missing");
   }
 

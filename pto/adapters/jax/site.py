@@ -126,19 +126,13 @@ class Site:
 
     def outputs(self, operands: Any) -> list[Any]:
         """dtype and shape of each output, a list of them for a list."""
-        kinds, symbols, symints = [], [], []
-        for argument, value in self.by_argument(operands):
-            if argument.is_tensor:
-                about = [(DTYPE_NAMES[str(t.dtype)], len(t.shape)) for t in value]
-                symbols += [size for t in value for size in t.shape]
-                if argument.kind == "Tensor":
-                    about = about[0] if about else None
-                kinds.append(about)
-            elif argument.kind == "SymInt" and value is not None:
-                symints.append(value)
+        tensors = operands[: self.n_tensors]
+        kinds = [(DTYPE_NAMES[str(t.dtype)], len(t.shape)) for t in tensors]
+        symbols = [size for t in tensors for size in t.shape]
         attributes = [0.0 if a is OPERAND else a for a in self.attributes]
-        shapes = self.record.shapes(kinds, attributes)
-        made = shapes.evaluate(symbols + symints, Sizes(self.record.name))
+        shapes = self.record.shapes(self.record.by_argument(self.counts, kinds), attributes)
+        symbols += self.record.sizes_among(attributes)
+        made = shapes.evaluate(symbols, Sizes(self.record.name))
         return [[self._struct(x) for x in m] if isinstance(m, list) else self._struct(m)
                 for m in made]  # fmt: skip
 

@@ -13,8 +13,8 @@
 #include <atomic>
 #include <memory>
 
-#include "pto/abi/operator.h"
 #include "pto/adapters/jax/ffi.hpp"
+#include "pto/adapters/operator.hpp"
 
 namespace pto::jax_adapter {
 
@@ -28,10 +28,7 @@ class SiteState {
   void set_op(const pto_operator& op) { op_.store(&op, std::memory_order_relaxed); }
 
  private:
-  struct Free {
-    void operator()(pto_operator_site* site) const { pto_operator_site_free(site); }
-  };
-  std::unique_ptr<pto_operator_site, Free> site_{pto_operator_site_new()};
+  OwnedSite site_{pto_operator_site_new()};
   std::atomic<const pto_operator*> op_{nullptr};
 };
 

@@ -22,7 +22,6 @@ from pto.adapters.mindspore.primitive import (
     OperatorPrimitive,
     bound_attributes,
     call_text,
-    described,
     dtype_name,
     record,
     refuse_bounded,
@@ -97,9 +96,7 @@ class Eager:
             # Its hash is not that of its value.
             if isinstance(value, Tensor) or type(value).__hash__ is None:
                 return self.target(counts, bound_attributes(self.index, counts, attributes))
-        if (
-            self._has_floats and 0.0 in attributes
-        ):  # 0.0 == -0.0, but they are not the same attribute
+        if self._has_floats and 0.0 in attributes:  # which equals -0.0, another attribute
             signs = tuple(math.copysign(1, v) for v in attributes if isinstance(v, float))
             return find(counts, attributes, signs)
         return find(counts, attributes)
@@ -124,11 +121,9 @@ class Eager:
     def _output_counts(self, counts: tuple, attributes: tuple, tensors: tuple) -> list[int]:
         if not self._returns_lists:
             return [1] * len(self.record.outputs)
-        like = described(
-            self.index, counts, ((dtype_name(self.index, t.dtype), t.ndim) for t in tensors)
-        )
+        kinds = ((dtype_name(self.index, t.dtype), t.ndim) for t in tensors)
         bound = list(bound_attributes(self.index, counts, attributes))
-        outputs = self.record.shapes(like, bound).outputs
+        outputs = self.record.shapes(self.record.by_argument(counts, kinds), bound).outputs
         return [len(o) if isinstance(o, list) else 1 for o in outputs]
 
     def _structured(self, results: Any, counts: tuple, attributes: tuple, tensors: tuple) -> Any:

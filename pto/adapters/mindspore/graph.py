@@ -18,7 +18,6 @@ from pto.adapters.mindspore.primitive import (
     OperatorPrimitive,
     bound_attributes,
     call_text,
-    described,
     dtype_name,
     record,
     refuse_bounded,
@@ -105,7 +104,7 @@ def _layout_of(*arguments: dict) -> tuple:
         for t, shape in zip(arguments[3]["dtype"], shapes, strict=True)
     ]
     bound = list(bound_attributes(index, counts, attributes))
-    outputs = operator.shapes(described(index, counts, flat), bound).outputs
+    outputs = operator.shapes(operator.by_argument(counts, flat), bound).outputs
     return tuple(
         tuple(not sizes for _, sizes in o) if isinstance(o, list) else not o[1] for o in outputs
     )

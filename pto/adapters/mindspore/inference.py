@@ -13,7 +13,6 @@ from pto.adapters.mindspore.primitive import (
     DTYPES,
     OperatorPrimitive,
     call_text,
-    described,
     dtype_name,
     record,
     returns_many,
@@ -41,11 +40,13 @@ class InferredPrimitive(OperatorPrimitive):
     def _infer(self, kinds: tuple) -> tuple:
         operator = record(self._of)
         named = [(dtype_name(self._of, dtype), shape) for dtype, shape in kinds]
-        like = described(self._of, self._counts, [(name, len(shape)) for name, shape in named])
-        symbols = [size for _, shape in named for size in shape]
+        flat_kinds = [(name, len(shape)) for name, shape in named]
+        like = operator.by_argument(self._counts, flat_kinds)
         for a, value in zip(operator.attributes, self._attributes, strict=True):
             if a.kind == "SymInt" and value is not None:
-                symbols.append(self._size(a.name, value))
+                self._size(a.name, value)
+        symbols = [size for _, shape in named for size in shape]
+        symbols += operator.sizes_among(self._attributes)
         shapes = operator.shapes(like, list(self._attributes))
         flat = []
         for output in shapes.evaluate(symbols):

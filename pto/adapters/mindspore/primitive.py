@@ -23,7 +23,7 @@ DTYPES = {
     row.name: getattr(mindspore, "bool_" if row.numpy == "bool" else row.numpy)
     for row in _core.dtypes()
 }
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 PATH = LIBRARIES / "libpto_mindspore.so"
 
@@ -48,13 +48,13 @@ def library() -> ctypes.CDLL:
 
 def dtype_name(index: int, dtype: Any) -> str:
     """Our name of an element type of MindSpore; raises InvalidType where there are no kernels."""
-    if dtype not in NAMES:
+    if dtype not in DTYPE_NAMES:
         raise InvalidType(
             f"{record(index).name}: a tensor has the dtype {dtype}",
             "kernels exist for bool, integers, float16, bfloat16, float32 and float64",
             "convert it first: x.astype(mindspore.float32)",
         )
-    return NAMES[dtype]
+    return DTYPE_NAMES[dtype]
 
 
 def returns_many(index: int) -> bool:
@@ -103,21 +103,10 @@ def bound_attributes(index: int, counts: tuple[int, ...], attributes: tuple) -> 
             arguments[a.name] = [next(numbers)]
         else:
             arguments[a.name] = next(numbers) or None
-    positional = tuple(arguments.pop(name) for name in of.positional)
-    bound = zip(of.arguments, of.bind(positional, arguments), strict=True)
+    bound = zip(of.arguments, of.bind((), arguments), strict=True)
     return tuple(
         value if value is None else _EXACT[a.kind](value) for a, value in bound if not a.is_tensor
     )
-
-
-def described(index: int, counts: tuple[int, ...], tensors: Iterable[tuple[str, int]]) -> list[Any]:
-    """(dtype, rank) of tensors as Record.shapes takes them: None where absent, lists together."""
-    given = iter(tensors)
-    result: list[Any] = []
-    for a, count in zip(record(index).tensors, counts, strict=True):
-        members = [next(given) for _ in range(count)]
-        result.append(members if a.kind == "Tensor[]" else members[0] if members else None)
-    return result
 
 
 class OperatorPrimitive(ops.Custom):

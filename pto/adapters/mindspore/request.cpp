@@ -6,14 +6,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "pto/adapters/operator.hpp"
 #include "pto/base/error_message.hpp"
 
 namespace pto::mindspore_adapter {
 namespace {
-
-bool is_tensor(const pto_operator_argument& argument) {
-  return argument.kind == PTO_KIND_TENSOR || argument.kind == PTO_KIND_TENSOR_LIST;
-}
 
 // Reads Python's float.hex() or "inf", "-inf", "nan", whatever the locale; returns its end.
 const char* read_real(const char* at, const char* end, double& value) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/mindspore/shapes.hpp"
 
-#include <stdexcept>
+#include <utility>
 
-#include "pto/base/evaluate_sizes.hpp"
+#include "pto/adapters/partial_outputs.hpp"
 
 namespace pto::mindspore_adapter {
 namespace {
@@ -25,37 +25,15 @@ struct NoName {
 };
 using Size = PartialSize<NoName>;
 
-// The sizes of all given tensors, then the SymInt attributes.
-std::vector<Size> symbols_of(const Request& request, const int* ranks,
-                             const int64_t* const* shapes) {
-  std::vector<Size> symbols;
-  for (size_t i = 0; i < request.n_tensors(); ++i) {
-    for (int d = 0; d < ranks[i]; ++d) {
-      const int64_t size = shapes[i][d];
-      symbols.push_back(size == kUnknownSize ? Size::unknown() : Size::number(size));
-    }
-  }
+// Refuses a SymInt attribute that is negative.
+void check_sizes(const Request& request) {
   const pto_operator& op = request.op();
   const pto_operator_value* value = request.call(nullptr).attributes;
   for (int32_t i = 0; i < op.n_arguments; ++i) {
-    const int32_t kind = op.arguments[i].kind;
-    if (kind == PTO_KIND_TENSOR || kind == PTO_KIND_TENSOR_LIST) continue;
-    if (kind == PTO_KIND_SYMINT && value->count >= 0) {
-      if (value->integer < 0) refuse_size(request, op.arguments[i].name, value->integer);
-      symbols.push_back(Size::number(value->integer));
-    }
+    if (is_tensor(op.arguments[i])) continue;
+    if (op.arguments[i].kind == PTO_KIND_SYMINT && value->integer < 0)
+      refuse_size(request, op.arguments[i].name, value->integer);
     ++value;
-  }
-  return symbols;
-}
-
-std::vector<Size> sizes_of(const Request& request, const pto_shapes& shapes,
-                           const std::vector<Size>& symbols) {
-  PartialSizes<NoName> rules(shapes);
-  try {
-    return evaluate_sizes(shapes, symbols, rules);
-  } catch (const SizeRefusal& refusal) {
-    fail(std::string(request.op().name) + ": " + refusal.what, refusal.why, refusal.fix);
   }
 }
 
@@ -83,21 +61,27 @@ InferredResults infer_shapes(const Request& request, const int* ranks, const int
     tensors[i].dtype = dtypes ? dtypes[i] : any_dtype(request.op().types[request.argument(i).type]);
   }
   const pto_operator_call call = request.call(tensors.data());
-  const pto_shapes* program = pto_operator_shapes(&call);
-  if (!program) throw std::runtime_error(pto_operator_error());
-  const std::vector<Size> dims = sizes_of(request, *program, symbols_of(request, ranks, shapes));
+  check_sizes(request);
+  std::vector<Size> sizes;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (int d = 0; d < ranks[i]; ++d)
+      sizes.push_back(shapes[i][d] == kUnknownSize ? Size::unknown() : Size::number(shapes[i][d]));
   InferredResults results;
-  results.counts.assign(program->counts, program->counts + request.op().n_outputs);
-  for (int32_t i = 0; i < program->n_tensors; ++i) {
-    const pto_shape& shape = program->tensors[i];
-    Shape& sizes = results.tensors.emplace_back();
-    for (int32_t d = 0; d < shape.rank; ++d) {
-      const Size& size = dims[static_cast<size_t>(shape.sizes[d])];
-      if (size.is_known && size.value < 0) refuse_size(request, "a size of its result", size.value);
-      sizes.push_back(size.is_known ? size.value : kUnknownSize);
+  try {
+    for (const auto& output : partial_outputs(call, std::move(sizes))) {
+      Shape& shape = results.tensors.emplace_back();
+      for (const Size& size : output.sizes) {
+        if (size.is_known && size.value < 0)
+          refuse_size(request, "a size of its result", size.value);
+        shape.push_back(size.is_known ? size.value : kUnknownSize);
+      }
+      if (dtypes) results.dtypes.push_back(output.dtype);
     }
-    if (dtypes) results.dtypes.push_back(shape.dtype);
+  } catch (const SizeRefusal& refusal) {
+    fail(std::string(request.op().name) + ": " + refusal.what, refusal.why, refusal.fix);
   }
+  const int32_t* const counts = pto_operator_shapes(&call)->counts;
+  results.counts.assign(counts, counts + request.op().n_outputs);
   return results;
 }
 

@@ -155,7 +155,7 @@ AttributeValues read(const pto_operator& op, const Source& source) {
   AttributeValues values;
   for (int32_t i = 0; i < op.n_arguments; ++i) {
     const pto_operator_argument& a = op.arguments[i];
-    if (is_tensor(a.kind) || add_given(values, source, a)) continue;
+    if (is_tensor(a) || add_given(values, source, a)) continue;
     const std::string here = std::string(op.name) + ": the attribute " + a.name;
     if (has_any(source, a.name)) {
       fail({here + " has another type than " + kTypeNames[a.kind],
@@ -165,7 +165,7 @@ AttributeValues read(const pto_operator& op, const Source& source) {
     }
     if (a.default_value) {
       values.add(*a.default_value, a.kind);
-    } else if (a.flags & PTO_ARGUMENT_OPTIONAL) {
+    } else if (is_optional(a)) {
       pto_operator_value none{};
       none.count = -1;
       values.add(none, a.kind);

@@ -16,7 +16,7 @@ namespace {
 // Returns the tensor argument with this number.
 const pto_operator_argument& tensor_argument(const pto_operator& op, size_t number) {
   int32_t i = 0;
-  while (!is_tensor(op.arguments[i].kind) || number-- > 0) ++i;
+  while (!is_tensor(op.arguments[i]) || number-- > 0) ++i;
   return op.arguments[i];
 }
 
@@ -55,7 +55,7 @@ struct Definition : CustomOp {
     GetInputCharacteristic = [](const CustomOp* self, size_t i) {
       const pto_operator_argument& argument = tensor_argument(of(self), i);
       if (argument.kind == PTO_KIND_TENSOR_LIST) return kVariadic;
-      return argument.flags & PTO_ARGUMENT_OPTIONAL ? kOptional : kRequired;
+      return is_optional(argument) ? kOptional : kRequired;
     };
     GetInputMemoryType = [](const CustomOp*, size_t) { return 0; };
     GetVariadicInputMinArity = [](const CustomOp*) { return 1; };
@@ -81,7 +81,7 @@ struct Definition : CustomOp {
       const pto_operator_argument& argument = tensor_argument(op, static_cast<size_t>(i));
       const bool is_list = argument.kind == PTO_KIND_TENSOR_LIST;
       made->inputs.push_back({{i}, is_list});
-      made->may_lack_inputs |= is_list || (argument.flags & PTO_ARGUMENT_OPTIONAL) != 0;
+      made->may_lack_inputs |= is_list || is_optional(argument);
     }
     made->attributes = attributes_of(op, info);
     return made;
@@ -121,10 +121,5 @@ Domain* operator_domain() {
 extern "C" pto::ort::Status* RegisterCustomOps(pto::ort::SessionOptions* options,
                                                const pto::ort::ApiBase* base) {
   using namespace pto::ort;
-  try {
-    connect(base);
-  } catch (const std::exception& error) {
-    return api::tables[api::kRuntime] ? api::CreateStatus(kFail, error.what()) : nullptr;
-  }
-  return guarded([&] { check(api::AddCustomOpDomain(options, operator_domain())); });
+  return connected(base, [&] { check(api::AddCustomOpDomain(options, operator_domain())); });
 }

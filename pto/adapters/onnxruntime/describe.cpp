@@ -100,7 +100,7 @@ class Description {
     json_.list(nodes_of(graph), [&](const Node* node) { this->node(node); });
     if (fused) {
       json_.raw(",");
-      names("inputs", inputs(fused));
+      names("inputs", inputs_of(fused));
       json_.raw(",");
       names("outputs", outputs(fused));
     }
@@ -115,11 +115,6 @@ class Description {
  private:
   using Values = std::vector<const ValueInfo*>;
 
-  static Values inputs(const Node* node) {
-    return all<ValueInfo>(
-        [&](size_t* n) { return api::Node_GetNumInputs(node, n); },
-        [&](const ValueInfo** v, size_t n) { return api::Node_GetInputs(node, v, n); });
-  }
   static Values outer(const Node* node) {
     return all<ValueInfo>(
         [&](size_t* n) { return api::Node_GetNumImplicitInputs(node, n); },
@@ -134,7 +129,7 @@ class Description {
   void names(std::string_view key, const Values& values) {
     json_.key(key);
     json_.list(values, [&](const ValueInfo* value) {
-      json_.quoted(value ? text(api::GetValueInfoName, value) : "");
+      json_.quoted(name_of(value));
       if (value) seen_.push_back(value);
     });
   }
@@ -154,7 +149,7 @@ class Description {
     json_.raw(",\"since\":");
     json_.number(static_cast<int64_t>(since));
     json_.raw(",");
-    names("inputs", inputs(node));
+    names("inputs", inputs_of(node));
     json_.raw(",");
     names("outer", outer(node));
     json_.raw(",");
@@ -211,7 +206,7 @@ class Description {
   void write_values() {
     std::set<std::string_view> written;
     for (const ValueInfo* value : seen_) {
-      const std::string_view name = text(api::GetValueInfoName, value);
+      const std::string_view name = name_of(value);
       if (name.empty() || !written.insert(name).second) continue;
       if (written.size() > 1) json_.raw(",");
       json_.key(name);
@@ -296,6 +291,16 @@ class Description {
 std::vector<const Node*> nodes_of(const Graph* graph) {
   return all<Node>([&](size_t* n) { return api::Graph_GetNumNodes(graph, n); },
                    [&](const Node** v, size_t n) { return api::Graph_GetNodes(graph, v, n); });
+}
+
+std::vector<const ValueInfo*> inputs_of(const Node* node) {
+  return all<ValueInfo>(
+      [&](size_t* n) { return api::Node_GetNumInputs(node, n); },
+      [&](const ValueInfo** v, size_t n) { return api::Node_GetInputs(node, v, n); });
+}
+
+std::string_view name_of(const ValueInfo* value) {
+  return value ? text(api::GetValueInfoName, value) : "";
 }
 
 std::string describe(const Graph* graph, const Node* fused) {

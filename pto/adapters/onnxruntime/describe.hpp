@@ -17,6 +17,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pto/adapters/onnxruntime/api.hpp"
@@ -24,6 +25,10 @@
 namespace pto::ort {
 
 std::vector<const Node*> nodes_of(const Graph* graph);
+
+// Returns the inputs of a node, null for absent ones, and the name of a value, "" for null.
+std::vector<const ValueInfo*> inputs_of(const Node* node);
+std::string_view name_of(const ValueInfo* value);
 
 // Describes the graph; for a fused node also its "inputs" and "outputs", the places in the kernel
 // context.

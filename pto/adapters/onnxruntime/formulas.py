@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pto import language as tile
 from pto.adapters.onnxruntime.graph import OnnxNode
-from pto.formulas import NotExpressible, activations, norms, numbers
+from pto.formulas import NotExpressible, activations, norms, numbers, reductions
 from pto.language.elementwise import binary
 from pto.language.reduce import centred, extreme
 from pto.language.shape import same_size
@@ -299,11 +299,7 @@ def mean_variance_norm(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def lp_norm(node: OnnxNode, x: Tensor) -> Tensor:
-    axis = node.get("axis", -1)
-    if node.get("p", 2) == 1:
-        size = tile.sum(tile.abs(x), axis, True)
-    else:
-        size = tile.sqrt(tile.sum(tile.square(x), axis, True))
+    size = reductions.vector_norm(x, node.get("p", 2), node.get("axis", -1), True)
     return tile.where(size == 0, 0.0, x / size)
 
 

@@ -143,11 +143,8 @@ def call_of(node: OnnxNode) -> LibraryCall | None:
             else:
                 attributes.append((argument.kind, value))
         prepared = {place: Record(operator(n).index) for place, n in call.prepared.items()}
-        kinds = iter([_kinds(v, prepared.get(place)) for place, v in enumerate(tensors)])
-        given = [
-            next(kinds) if a.kind == "Tensor[]" else next(iter(next(kinds)), None)
-            for a in record.tensors
-        ]
+        kinds = [_kinds(v, prepared.get(place)) for place, v in enumerate(tensors)]
+        given = record.by_argument(map(len, kinds), itertools.chain(*kinds))
         outputs = record.shapes(given, [value for _, value in attributes]).outputs
     except Exception:  # what the operator refuses, for whatever reason, stays with ONNX Runtime
         return None

@@ -3,28 +3,17 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
+#include <utility>
 
 #include "pto/adapters/onnxruntime/attributes.hpp"
 #include "pto/adapters/onnxruntime/status.hpp"
+#include "pto/adapters/partial_outputs.hpp"
 #include "pto/base/error.hpp"
-#include "pto/base/evaluate_sizes.hpp"
 
 namespace pto::ort {
 namespace {
 
 using Size = PartialSize<std::string>;
-
-std::vector<Size> sizes_of(const pto_operator& op, const pto_shapes& shapes,
-                           const std::vector<Size>& symbols) {
-  PartialSizes<std::string> rules(shapes);
-  try {
-    return evaluate_sizes(shapes, symbols, rules);
-  } catch (const SizeRefusal& refusal) {
-    fail({std::string(op.name) + ": " + refusal.what, refusal.why,
-          "correct the shapes in the model"});
-  }
-}
 
 using OwnedInfo =
     std::unique_ptr<TensorInfo,
@@ -64,7 +53,7 @@ struct Inputs {
     size_t count = 0, place = 0;
     check(api::ShapeInferContext_GetInputCount(context, &count));
     for (int32_t i = 0; i < op.n_arguments; ++i) {
-      if (!is_tensor(op.arguments[i].kind)) continue;
+      if (!is_tensor(op.arguments[i])) continue;
       const size_t before = tensors.size();
       const bool is_list = op.arguments[i].kind == PTO_KIND_TENSOR_LIST;
       const size_t last = is_list ? count : std::min(count, place + 1);
@@ -107,24 +96,15 @@ void infer_shapes(const pto_operator& op, ShapeContext* context) {
                                   nullptr,
                                   nullptr,
                                   nullptr};
-  const pto_shapes* shapes = pto_operator_shapes(&call);
-  if (!shapes) throw std::runtime_error(pto_operator_error());
-  for (int32_t i = 0, a = 0; i < op.n_arguments; ++i) {
-    if (is_tensor(op.arguments[i].kind)) continue;
-    const pto_operator_value& value = attributes.data()[a++];
-    if (op.arguments[i].kind == PTO_KIND_SYMINT)
-      inputs.symbols.push_back(Size::number(value.integer));
+  std::vector<PartialOutput<std::string>> outputs;
+  try {
+    outputs = partial_outputs(call, std::move(inputs.symbols));
+  } catch (const SizeRefusal& refusal) {
+    fail({std::string(op.name) + ": " + refusal.what, refusal.why,
+          "correct the shapes in the model"});
   }
-  const std::vector<Size> dims = sizes_of(op, *shapes, inputs.symbols);
-  for (int32_t i = 0; i < shapes->n_tensors; ++i) {
-    std::vector<Size> sizes;
-    for (int32_t axis = 0; axis < shapes->tensors[i].rank; ++axis) {
-      sizes.push_back(dims[static_cast<size_t>(shapes->tensors[i].sizes[axis])]);
-    }
-    // The first size of a bounded output is known only after a run.
-    if (op.outputs[std::min(i, op.n_outputs - 1)].is_bounded) sizes[0] = Size::unknown();
-    set_output(context, static_cast<size_t>(i), shapes->tensors[i].dtype, sizes);
-  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    set_output(context, i, outputs[i].dtype, outputs[i].sizes);
 }
 
 }  // namespace pto::ort

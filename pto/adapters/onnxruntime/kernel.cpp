@@ -239,8 +239,6 @@ pto_tensor_ref tensor_of(const Value* value) {
 int dtype_of(int element) { return kTypes.ours(element); }
 int element_of(int dtype) { return kTypes.theirs(dtype); }
 
-bool is_tensor(int32_t kind) { return kind <= PTO_KIND_TENSOR_LIST; }
-
 void AttributeValues::add(const pto_operator_value& value, int32_t kind) {
   pto_operator_value added = value;
   if (value.count > 0 && kind == PTO_KIND_STRING) {

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "pto/abi/operator.h"
 #include "pto/adapters/onnxruntime/api.hpp"
+#include "pto/adapters/operator.hpp"
 #include "pto/base/dtype.hpp"
 #include "pto/launch/staging.hpp"
 
@@ -28,9 +28,6 @@ namespace pto::ort {
 // Convert element types between ONNX's numbers and ours; -1 if we have none.
 int dtype_of(int element);
 int element_of(int dtype);
-
-// Says whether arguments of this kind are tensors.
-bool is_tensor(int32_t kind);
 
 // The attributes of a call, with the texts and integers that they point to.
 class AttributeValues {
@@ -85,10 +82,7 @@ class NodeKernel {
   // change.
   mutable std::atomic<bool> outputs_agree{false};
 
-  struct FreeSite {
-    void operator()(pto_operator_site* site) const { pto_operator_site_free(site); }
-  };
-  const std::unique_ptr<pto_operator_site, FreeSite> site;
+  const OwnedSite site;
 
   void compute(KernelContext* context) const;
 };

@@ -93,20 +93,6 @@ struct PtoProvider : Provider {
   }
 };
 
-std::vector<const ValueInfo*> inputs_of(const Node* node) {
-  size_t count = 0;
-  check(api::Node_GetNumInputs(node, &count));
-  std::vector<const ValueInfo*> inputs(count);
-  if (count > 0) check(api::Node_GetInputs(node, inputs.data(), count));
-  return inputs;
-}
-
-std::string_view name_of(const ValueInfo* value) {
-  const char* name = "";
-  if (value) check(api::GetValueInfoName(value, &name));
-  return name;
-}
-
 // Returns the model's constant at this input of a fused node; only the nodes inside know its value.
 pto_tensor_ref constant_at(const Graph* graph, const Node* fused, size_t place) {
   const std::string_view name = name_of(inputs_of(fused).at(place));
@@ -178,14 +164,10 @@ extern "C" {
 
 Status* CreateEpFactories(const char*, const ApiBase* base, const Logger*,
                           ProviderFactory** factories, size_t max, size_t* count) {
-  try {
-    connect(base);
+  return connected(base, [&] {
     *count = max > 0 ? 1 : 0;
     if (max > 0) factories[0] = new Factory;
-    return nullptr;
-  } catch (const std::exception& error) {
-    return api::tables[api::kRuntime] ? api::CreateStatus(kFail, error.what()) : nullptr;
-  }
+  });
 }
 
 Status* ReleaseEpFactory(ProviderFactory* factory) {
@@ -238,8 +220,8 @@ int32_t pto_onnxruntime_use(void* answer, int32_t index, const int32_t* counts,
   kernel->may_lack_inputs = false;  // the model has these inputs
   kernel->outputs.assign(outputs, outputs + n_outputs);
   for (int32_t i = 0; i < op->n_arguments; ++i) {
-    const int32_t kind = op->arguments[i].kind;
-    if (!is_tensor(kind)) kernel->attributes.add(*attributes++, kind);
+    const pto_operator_argument& argument = op->arguments[i];
+    if (!pto::is_tensor(argument)) kernel->attributes.add(*attributes++, argument.kind);
   }
   static_cast<Compiled*>(answer)->kernel = std::move(kernel);
   return 0;

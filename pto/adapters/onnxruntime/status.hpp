@@ -36,4 +36,16 @@ Status* guarded(F f) noexcept {
   }
 }
 
+// Runs an entry point, for which connect() comes first; where that fails for want of an interface,
+// there is no status to say so.
+template <class F>
+Status* connected(const ApiBase* base, F f) {
+  try {
+    connect(base);
+  } catch (const std::exception& error) {
+    return api::tables[api::kRuntime] ? api::CreateStatus(kFail, error.what()) : nullptr;
+  }
+  return guarded(f);
+}
+
 }  // namespace pto::ort

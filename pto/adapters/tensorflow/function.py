@@ -50,24 +50,21 @@ class _Source:
 
     def general(self, values: tuple, name: str | None) -> Any:
         """The call through TensorFlowNode, which checks more."""
-        node = self.node
-        by_argument = dict(zip((a.name for a in node.record.arguments), values, strict=True))
-        groups = node.groups([by_argument[a.name] for a in node.tensors])
-        encoded = node.encoded([by_argument[a.name] for a in node.attributes])
-        return node.emit(groups, encoded, name)
+        return self.node.emit(*self.checked(values), name)
 
     def recover(self, error: Exception, values: tuple, name: str | None) -> Any:
         """After an error of the fast path makes the call by general(), or names what is wrong."""
         if isinstance(error, core._NotOkStatusException):
-            self.check(values)
+            self.checked(values)
             ops.raise_from_not_ok_status(error, name)
         return self.general(values, name)
 
-    def check(self, values: tuple) -> None:
+    def checked(self, values: tuple) -> tuple[list, dict[str, Any]]:
+        """The tensors of each argument, and the attributes as TensorFlow has them."""
         node = self.node
         by_argument = dict(zip((a.name for a in node.record.arguments), values, strict=True))
-        node.groups([by_argument[a.name] for a in node.tensors])
-        node.encoded([by_argument[a.name] for a in node.attributes])
+        groups = node.groups([by_argument[a.name] for a in node.tensors])
+        return groups, node.encoded([by_argument[a.name] for a in node.attributes])
 
     def parameters(self) -> str:
         found = []

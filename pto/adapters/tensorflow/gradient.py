@@ -11,11 +11,11 @@ import tensorflow as tf
 from pto.adapters.gradient import (
     gathered,
     gradient_plan,
-    grouped,
     needs_of,
     picked,
     refuse_lacking,
 )
+from pto.adapters.record import grouped
 from pto.adapters.tensorflow.node import TensorFlowNode
 from tensorflow.python.framework import ops
 

@@ -2,7 +2,7 @@
 // OperatorKernel: an operator as TensorFlow's OpKernel for the CPU: no copies, its allocator, its
 // threads.
 //
-//     return new OperatorKernel(op, definition, construction);      // Factory in operators.cpp
+//     return new OperatorKernel(op, definition, construction);      // factory.hpp
 //
 // Invariant: an output takes over the memory of an input only if nobody else holds it.
 // Thread safety: Compute may run on several threads at once.
@@ -153,13 +153,9 @@ class OperatorKernel : public tensorflow::OpKernel {
   }
 
  private:
-  struct FreeSite {
-    void operator()(pto_operator_site* site) const { pto_operator_site_free(site); }
-  };
-
   const pto_operator& op_;
   Attributes attributes_;
-  const std::unique_ptr<pto_operator_site, FreeSite> site_{pto_operator_site_new()};
+  const OwnedSite site_{pto_operator_site_new()};
 };
 
 }  // namespace pto::tensorflow_adapter

@@ -11,7 +11,7 @@
 
 #include <string>
 
-#include "pto/abi/operator.h"
+#include "pto/adapters/operator.hpp"
 
 namespace pto::tensorflow_adapter {
 
@@ -43,12 +43,6 @@ inline constexpr const char* kTensorsName = "S";
 // Returns the name of the attribute that says whether an optional attribute has a value.
 inline std::string given_name(int argument) { return "given_" + std::to_string(argument); }
 
-inline bool is_tensor(const pto_operator_argument& argument) {
-  return argument.kind == PTO_KIND_TENSOR || argument.kind == PTO_KIND_TENSOR_LIST;
-}
-inline bool is_optional(const pto_operator_argument& argument) {
-  return (argument.flags & PTO_ARGUMENT_OPTIONAL) != 0;
-}
 // Says whether an input is a list for TensorFlow, which has no optional inputs: they are lists of 0
 // or 1.
 inline bool is_list(const pto_operator_argument& argument) {

@@ -211,11 +211,8 @@ class TensorFlowNode:
                 "the number of results depends on the ranks, and a graph has to know it",
                 "give it a rank first: tf.ensure_shape(x, [None, None])",
             )
-        kinds = []
-        for argument, group in zip(self.tensors, groups, strict=True):
-            described = [(DTYPE_NAMES[t.dtype], t.shape.rank) for t in group]
-            is_list = argument.kind == "Tensor[]"
-            kinds.append(described if is_list else described[0] if described else None)
+        described = [(DTYPE_NAMES[t.dtype], t.shape.rank) for group in groups for t in group]
+        kinds = self.record.by_argument(map(len, groups), described)
         shapes = self.record.shapes(kinds, self.decoded(attributes)).outputs
         return [len(s) if o.is_list else 1 for s, o in zip(shapes, outputs, strict=True)]
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "pto/adapters/tensorflow/definition.hpp"
+#include "pto/adapters/tensorflow/factory.hpp"
 #include "pto/adapters/tensorflow/kernel.hpp"
 #include "pto/adapters/tensorflow/shape.hpp"
 #include "tensorflow/core/framework/op.h"
@@ -15,22 +16,6 @@
 
 namespace pto::tensorflow_adapter {
 namespace {
-
-using Definitions = std::shared_ptr<const tensorflow::OpDef>;
-
-// Makes the kernels of one operator; TensorFlow's factory passes no operator.
-class Factory : public tensorflow::kernel_factory::OpKernelFactory {
- public:
-  Factory(const pto_operator& op, Definitions definition)
-      : op_(op), definition_(std::move(definition)) {}
-  tensorflow::OpKernel* Create(tensorflow::OpKernelConstruction* construction) override {
-    return new OperatorKernel(op_, *definition_, construction);
-  }
-
- private:
-  const pto_operator& op_;
-  Definitions definition_;
-};
 
 // Checks everything first: TensorFlow ends the process if a registration fails.
 absl::Status register_operator(const pto_operator& op) {
@@ -52,7 +37,7 @@ absl::Status register_operator(const pto_operator& op) {
       tensorflow::KernelDefBuilder(definition->name().c_str())
           .Device(tensorflow::DEVICE_CPU)
           .Build(),
-      definition->name(), std::make_unique<Factory>(op, definition));
+      definition->name(), std::make_unique<Factory<OperatorKernel>>(op, definition));
   return absl::OkStatus();
 }
 

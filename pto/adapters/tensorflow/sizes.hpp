@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "pto/adapters/partial_outputs.hpp"
 #include "pto/adapters/tensorflow/attributes.hpp"
-#include "pto/base/evaluate_sizes.hpp"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -36,63 +36,37 @@ inline Size size_of(DimensionHandle dim) {
   return Size::unknown({dim});
 }
 
-struct OutputShape {
-  int32_t dtype = 0;
-  std::vector<Size> sizes;
-};
-
-// `symbols`: the sizes of all tensors, then the SymInt attributes.
-inline absl::Status evaluate_outputs(const pto_operator& op, const pto_shapes& shapes,
-                                     const std::vector<Size>& symbols,
-                                     std::vector<OutputShape>& found) {
-  std::vector<Size> sizes;
-  PartialSizes<Unknown> rules(shapes);
-  try {
-    sizes = evaluate_sizes(shapes, symbols, rules);
-  } catch (const SizeRefusal& refusal) {
-    return refuse(op, refusal.what, refusal.why, refusal.fix);
-  }
-  for (int i = 0; i < shapes.n_tensors; ++i) {
-    const pto_shape& shape = shapes.tensors[i];
-    OutputShape& output = found.emplace_back();
-    output.dtype = shape.dtype;
-    for (int d = 0; d < shape.rank; ++d) {
-      const Size& size = sizes[static_cast<size_t>(shape.sizes[d])];
-      if (size.is_known && size.value < 0) {
-        return refuse(op,
-                      "size " + std::to_string(d) + " of output " + std::to_string(i) + " is " +
-                          std::to_string(size.value),
-                      "a size is not negative", "pass larger tensors");
-      }
-      output.sizes.push_back(size);
-    }
-  }
-  return absl::OkStatus();
-}
+using OutputShape = PartialOutput<Unknown>;
 
 // Infers the outputs of a node; `sizes` has those of all tensors, one after another.
 inline absl::Status infer_outputs(const pto_operator& op, const Attributes& attributes,
                                   const std::vector<pto_tensor_ref>& tensors,
                                   std::vector<Size> sizes, int n_outputs,
                                   std::vector<OutputShape>& outputs) {
-  for (int i = 0, attribute = 0; i < op.n_arguments; ++i) {
-    if (is_tensor(op.arguments[i])) continue;
-    const int64_t value = attributes.values()[attribute++].integer;
-    if (op.arguments[i].kind == PTO_KIND_SYMINT) sizes.push_back(Size::number(value));
-  }
   const pto_operator_call call = {
       &op,     tensors.data(), attributes.counts(), attributes.values(), nullptr, nullptr,
       nullptr, nullptr};
-  const pto_shapes* shapes = pto_operator_shapes(&call);
-  if (!shapes) return absl::InvalidArgumentError(pto_operator_error());
-  if (shapes->n_tensors != n_outputs) {
-    return refuse_node(op, "gives " + std::to_string(shapes->n_tensors) +
+  try {
+    outputs = partial_outputs(call, std::move(sizes));
+  } catch (const SizeRefusal& refusal) {
+    return refuse(op, refusal.what, refusal.why, refusal.fix);
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  if (outputs.size() != static_cast<size_t>(n_outputs)) {
+    return refuse_node(op, "gives " + std::to_string(outputs.size()) +
                                " tensors, but the node has " + std::to_string(n_outputs) +
                                " outputs");
   }
-  TF_RETURN_IF_ERROR(evaluate_outputs(op, *shapes, sizes, outputs));
-  for (int i = 0; i < op.n_outputs; ++i) {  // the size of one that is bounded is no size yet
-    if (op.outputs[i].is_bounded) outputs[static_cast<size_t>(i)].sizes[0] = Size{};
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (size_t d = 0; d < outputs[i].sizes.size(); ++d) {
+      const Size& size = outputs[i].sizes[d];
+      if (!size.is_known || size.value >= 0) continue;
+      return refuse(op,
+                    "size " + std::to_string(d) + " of output " + std::to_string(i) + " is " +
+                        std::to_string(size.value),
+                    "a size is not negative", "pass larger tensors");
+    }
   }
   return absl::OkStatus();
 }

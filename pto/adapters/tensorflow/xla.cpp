@@ -10,6 +10,7 @@
 #include <string>
 
 #include "pto/adapters/tensorflow/definition.hpp"
+#include "pto/adapters/tensorflow/factory.hpp"
 #include "pto/adapters/tensorflow/sizes.hpp"
 #include "tensorflow/compiler/tf2xla/type_util.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
@@ -151,18 +152,6 @@ class XlaKernel : public tensorflow::XlaOpKernel {
   Attributes attributes_;
 };
 
-class Factory : public tensorflow::kernel_factory::OpKernelFactory {
- public:
-  explicit Factory(const pto_operator& op) : op_(op), definition_(definition_of(op)) {}
-  tensorflow::OpKernel* Create(tensorflow::OpKernelConstruction* construction) override {
-    return new XlaKernel(op_, definition_, construction);
-  }
-
- private:
-  const pto_operator& op_;
-  const tensorflow::OpDef definition_;
-};
-
 thread_local std::string error;
 
 }  // namespace
@@ -202,5 +191,7 @@ extern "C" void pto_tensorflow_xla_register(int32_t index) {
   const std::string name = operator_name(op);
   tensorflow::kernel_factory::OpKernelRegistrar(
       tensorflow::KernelDefBuilder(name.c_str()).Device(tensorflow::DEVICE_CPU_XLA_JIT).Build(),
-      name, std::make_unique<Factory>(op));
+      name,
+      std::make_unique<Factory<XlaKernel>>(
+          op, std::make_shared<const tensorflow::OpDef>(definition_of(op))));
 }

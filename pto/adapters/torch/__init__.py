@@ -30,7 +30,7 @@ from pto.adapters.torch.record import (
     returns_self,
     torch_schema,
 )
-from pto.adapters.torch_threads import HOST_POOL, library, use_host_pool
+from pto.adapters.torch_threads import HOST_POOL, address_of, library, use_host_pool
 from pto.config import config
 from pto.errors import Failure, unknown_attribute
 
@@ -77,11 +77,9 @@ _gradients = adapter_libraries.load(build.NODE)
 _register_gradient = _gradients and _function(_gradients, "pto_torch_register_gradient")
 _register_out = _gradients and _function(_gradients, "pto_torch_register_out")
 if _gradients is not None:
-    _gradients.pto_torch_weight_owner_address.restype = ctypes.c_void_p
-    _owner = ctypes.c_void_p(_gradients.pto_torch_weight_owner_address())
-    library().pto_torch_set_weight_owner(_owner)
-    _gradients.pto_torch_let_resize_address.restype = ctypes.c_void_p
-    library().pto_torch_set_resizer(ctypes.c_void_p(_gradients.pto_torch_let_resize_address()))
+    _owner, _resizer = (address_of(name, _gradients) for name in ("weight_owner", "let_resize"))
+    library().pto_torch_set_weight_owner(ctypes.c_void_p(_owner))
+    library().pto_torch_set_resizer(ctypes.c_void_p(_resizer))
     _use_attention = _function(_gradients, "pto_torch_use_attention")
 _register_autocast = _gradients and _function(_gradients, "pto_torch_register_autocast")
 

@@ -7,7 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include "pto/abi/operator.h"
+#include "pto/adapters/operator.hpp"
 #include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/implementations.hpp"
 #include "pto/adapters/torch/operator_name.hpp"
@@ -52,8 +52,7 @@ class AutocastKernel : public c10::OperatorKernel {
  private:
   bool is_of(int argument, int type) const {
     const pto_operator_argument& one = op_.arguments[argument];
-    return one.kind <= PTO_KIND_TENSOR_LIST && one.type == type &&
-           (one.flags & PTO_ARGUMENT_MUTABLE) == 0;
+    return is_tensor(one) && one.type == type && (one.flags & PTO_ARGUMENT_MUTABLE) == 0;
   }
 
   // Returns the element type for the arguments of one type variable; Undefined: keep theirs.

@@ -29,9 +29,9 @@ class AutocastKernel:
             if to is not None:
                 cast = functools.partial(self._cast, to)
                 values |= {name: pytree.tree_map(cast, values[name]) for name in names}
-        positional = [values.pop(name) for name in record.positional]
+        positional, named = record.call(values.values())
         with torch._C._ExcludeDispatchKeyGuard(self.key):
-            return self.overload(*positional, **values)
+            return self.overload(*positional, **named)
 
     def _eligible(self, x: Any) -> bool:
         fits = isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64

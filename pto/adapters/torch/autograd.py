@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
-from pto.adapters.gradient import gathered, gradient_plan, grouped, needs_of
-from pto.adapters.record import Record
+from pto.adapters.gradient import gathered, gradient_plan, needs_of
+from pto.adapters.record import Record, grouped
 from pto.adapters.torch.record import out_names, packet, qualified_name
 from pto.errors import Failure, InvalidValue
 from pto.language.arguments import has_tangent
@@ -96,13 +96,8 @@ class _Rules:
         needs = needs_of(plan, flags)
         d_flat = _flat(map(_members, d_outputs))
         taken = [d_flat[i].contiguous() for i in plan.inputs if i < len(d_flat)]
-        groups = grouped(plan.counts, [*taken, *ctx.saved_tensors])
-        values = [
-            group if a.kind == "Tensor[]" else group[0] if group else None
-            for a, group in zip(gradient.tensors, groups, strict=True)
-        ]
-        named = dict(zip(gradient.names, [*values, *ctx.attributes, needs], strict=True))
-        args = [named.pop(name) for name in gradient.positional]
+        tensors = gradient.by_argument(plan.counts, [*taken, *ctx.saved_tensors])
+        args, named = gradient.call([*tensors, *ctx.attributes, needs])
         results = packet(gradient)(*args, **named)
         gradients = gathered(plan, (results,) if gradient.n_returns == 1 else results, needs)
         found = dict(zip(places, grouped(ctx.counts, gradients), strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from pto.adapters.batch import batched_outputs, padded_outputs
 from pto.adapters.record import Record
-from pto.adapters.torch.record import DTYPE_NAMES, out_names, packet, qualified_name
+from pto.adapters.torch.record import DTYPE_NAMES, into_outs, out_names, packet, qualified_name
 from pto.errors import InvalidValue
 from torch._functorch.autograd_function import custom_function_call_vmap_helper
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
@@ -47,9 +47,8 @@ class BatchingRule:
 
     def _call(self, *values: Any) -> Any:
         """The operator with its arguments in schema order."""
-        by_name = dict(zip(self.record.names, values, strict=True))
-        args = [by_name.pop(name) for name in self.record.positional]
-        return packet(self.record).default(*args, **by_name)
+        args, named = self.record.call(values)
+        return packet(self.record).default(*args, **named)
 
     def _mapped(self, info: Any, in_dims: tuple, *values: Any) -> tuple[Any, Any]:
         """Returns what vmap asks for: the results, and where their batch is."""
@@ -212,20 +211,6 @@ class OlderRule:
         return pytree.tree_map(lambda x: torch._add_batch_dim(x, 0, level), results)
 
 
-def _copied_into_out(record: Record) -> Any:
-    """The overload `out` under vmap: the results, copied."""
-    operator, names = packet(record).default, out_names(record)
-
-    def kernel(_keys: Any, *args: Any, **kwargs: Any) -> Any:
-        outs = [kwargs.pop(name) for name in names]
-        results = operator(*args, **kwargs)
-        for out, result in zip(outs, [results] if len(outs) == 1 else results, strict=True):
-            out.copy_(result)
-        return outs[0] if len(outs) == 1 else tuple(outs)
-
-    return kernel
-
-
 def register(record: Record, library: torch.library.Library) -> None:
     """Gives an operator of PyTorch, and its overload `out`, the rule for vmap."""
     name = qualified_name(record)
@@ -233,5 +218,5 @@ def register(record: Record, library: torch.library.Library) -> None:
     if not record.mutates:
         library.impl(name, OlderRule(record), "Batched", with_keyset=True)
     if out_names(record):
-        kernel = _copied_into_out(record)
-        library.impl(f"{name}.out", kernel, "FuncTorchBatched", with_keyset=True)
+        kernel = into_outs(record, packet(record).default, torch.Tensor.copy_)
+        library.impl(f"{name}.out", kernel, "FuncTorchBatched")

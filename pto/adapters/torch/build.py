@@ -117,8 +117,7 @@ def _write(path: pathlib.Path, text: str) -> None:
 
 def build_aten(force: bool = False) -> pathlib.Path:
     """Builds the part for C++ programs and returns the link to it that pto/aten.hpp looks for,
-    named
-    by the build id of PyTorch's library.
+    which is named by the build id of PyTorch's library.
 
     It also writes pto/aten/functions.hpp and the classes of compat/infini.
     """

@@ -25,17 +25,21 @@ from pto.schema import signature_of
 
 _library = adapter_libraries.load(build.DIRECT)
 if _library is not None:
-    _library.pto_torch_object_owner_address.restype = ctypes.c_void_p
-    _core.set_torch_weight_owner(_library.pto_torch_object_owner_address())
-    _library.pto_torch_let_resize_object_address.restype = ctypes.c_void_p
-    _core.set_torch_resizer(_library.pto_torch_let_resize_object_address())
+    _core.set_torch_weight_owner(address_of("object_owner", _library))
+    _core.set_torch_resizer(address_of("let_resize_object", _library))
+
+
+def _made(name: str, *arguments: Any, kind: Any = ctypes.py_object) -> Any:
+    """Calls a function of the library under Python's lock, and returns the object that it makes."""
+    function = ctypes.PyDLL("", handle=_library._handle)[f"pto_torch_{name}"]
+    function.restype = kind
+    return function(*arguments)
 
 
 def read_tensors() -> None:
     """Lets jitted functions read plain tensors without PyTorch's own interface."""
     if _library is not None:
-        _library.pto_torch_tensor_reader_address.restype = ctypes.c_void_p
-        _core.set_torch_reader(_library.pto_torch_tensor_reader_address())
+        _core.set_torch_reader(address_of("tensor_reader", _library))
 
 
 read_tensors()
@@ -45,9 +49,7 @@ def strided_view() -> Callable[..., Any]:
     """as_strided(x, sizes, strides, offset) for tensors that are only read (strided_view.cpp)."""
     if _library is None:
         return torch.Tensor.as_strided
-    function = ctypes.PyDLL("", handle=_library._handle).pto_torch_strided_view
-    function.restype = ctypes.py_object
-    return function()
+    return _made("strided_view")
 
 
 def knows_owners() -> bool:
@@ -56,35 +58,31 @@ def knows_owners() -> bool:
 
 
 def _direct_call(original: Any, index: int) -> Any:
-    function = ctypes.PyDLL("", handle=_library._handle).pto_torch_direct_call
-    function.argtypes = [ctypes.py_object, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
-    function.restype = ctypes.py_object
-    return function(original, index, address_of("run"), address_of("plain"))
+    addresses = (ctypes.c_void_p(address_of(name)) for name in ("run", "plain"))
+    return _made("direct_call", ctypes.py_object(original), index, *addresses)
 
 
 def aten_call(name: str, overload: str, learn: Callable, fail: Callable) -> Any:
     """The call of an overload of ATen by aten_call.cpp; None where it was not built."""
     if _library is None:
         return None
-    function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_call
-    function.argtypes = [ctypes.c_char_p] * 2 + [ctypes.py_object] * 2 + [ctypes.c_void_p]
-    function.restype = ctypes.py_object
-    return function(name.encode(), overload.encode(), learn, fail, address_of("plain"))
+    callables = map(ctypes.py_object, (learn, fail))
+    plain = ctypes.c_void_p(address_of("plain"))
+    return _made("aten_call", name.encode(), overload.encode(), *callables, plain)
 
 
 def aten_runner(run: Callable) -> int | None:
     """The address of aten_front.cpp's runner, which calls `run`; None where it was not built."""
     if _library is None:
         return None
-    function = ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_runner
-    function.argtypes, function.restype = [ctypes.py_object, ctypes.c_void_p], ctypes.c_void_p
-    return function(run, address_of("plain"))
+    plain = ctypes.c_void_p(address_of("plain"))
+    return _made("aten_runner", ctypes.py_object(run), plain, kind=ctypes.c_void_p)
 
 
 def forget_fronts() -> None:
     """Drops the plans of aten_front.cpp, so that the next calls ask Python again."""
     if _library is not None:
-        ctypes.PyDLL("", handle=_library._handle).pto_torch_aten_forget()
+        _made("aten_forget", kind=None)
 
 
 def install(record: Record) -> None:

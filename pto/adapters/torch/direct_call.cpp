@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "pto/abi/operator.h"
+#include "pto/adapters/operator.hpp"
 #include "pto/adapters/torch/callable_type.hpp"
 #include "pto/adapters/torch/plain_tensor.hpp"
 #include "pto/adapters/torch/shim.hpp"
@@ -78,10 +78,8 @@ bool is_text(PyObject* value) {
 
 // Says whether a value (null: none was given) can stand for an argument as it is.
 bool fits(const pto_operator_argument& argument, PyObject* value) {
-  const bool is_tensor = argument.kind == PTO_KIND_TENSOR;
-  const bool is_optional = (argument.flags & PTO_ARGUMENT_OPTIONAL) != 0;
-  if (!value) return argument.default_value || (is_tensor && is_optional);
-  if (value == Py_None) return is_optional;
+  if (!value) return argument.default_value || (is_tensor(argument) && is_optional(argument));
+  if (value == Py_None) return is_optional(argument);
   switch (argument.kind) {
     case PTO_KIND_TENSOR:
       return is_plain(value);
@@ -139,10 +137,9 @@ Boxed boxed_attribute(int32_t kind, const pto_operator_value& value) {
 // Returns an argument as PyTorch's stable interface puts it on a stack. Its reader owns it, but for
 // tensors, which stay their objects': to share one takes Python's lock.
 Boxed boxed(const pto_operator_argument& argument, PyObject* value) {
-  const bool is_optional = (argument.flags & PTO_ARGUMENT_OPTIONAL) != 0;
   const bool is_none =
       value ? value == Py_None : !argument.default_value || argument.default_value->count < 0;
-  if (is_optional && is_none) return 0;
+  if (is_optional(argument) && is_none) return 0;
   Boxed plain = 0;
   if (argument.kind == PTO_KIND_TENSOR) {
     plain = reinterpret_cast<Boxed>(&THPVariable_Unpack(value));
@@ -151,11 +148,7 @@ Boxed boxed(const pto_operator_argument& argument, PyObject* value) {
     plain = boxed_attribute(argument.kind, value ? attribute_of(argument.kind, value, integers)
                                                  : *argument.default_value);
   }
-  return is_optional ? reinterpret_cast<Boxed>(new Boxed(plain)) : plain;
-}
-
-bool is_attribute(const pto_operator_argument& argument) {
-  return argument.kind > PTO_KIND_TENSOR_LIST;
+  return is_optional(argument) ? reinterpret_cast<Boxed>(new Boxed(plain)) : plain;
 }
 
 // Says whether both are the same number or text, to the bit.
@@ -172,7 +165,7 @@ bool is_same(PyObject* a, PyObject* b) {
 // Returns the site of calls with these arguments' attributes; null where there is none.
 pto_operator_site* site_of(const DirectCall& self, std::span<PyObject* const> values) {
   const auto attribute = [&](size_t i) {
-    return is_attribute(self.op->arguments[i]) ? values[i] : nullptr;
+    return is_tensor(self.op->arguments[i]) ? nullptr : values[i];
   };
   for (const KeptSite& one : *self.sites) {
     size_t i = 0;

@@ -5,13 +5,21 @@ Errors: InvalidType and InvalidValue with the texts of the kernels. Thread safet
 """
 
 import atexit
+import functools
 from typing import Any
 
 import torch
 from pto import _core
 from pto.adapters.record import Record
 from pto.adapters.shapes import SymbolicSizes
-from pto.adapters.torch.record import DTYPE_NAMES, DTYPES, out_names, qualified_name, returns_self
+from pto.adapters.torch.record import (
+    DTYPE_NAMES,
+    DTYPES,
+    into_outs,
+    out_names,
+    qualified_name,
+    returns_self,
+)
 from pto.errors import InvalidType, InvalidValue
 from pto.language.redefinition import times_replaced
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -51,12 +59,10 @@ class FakeKernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         values = self.record.bind(args, kwargs)
         tensors, symbols = self._describe(values)
-        symbols += [
-            value if value is not None else 0
-            for value, a in zip(values, self.record.arguments, strict=True)
-            if a.kind == "SymInt"
-        ]
-        shapes = self._shapes(values, tensors)
+        pairs = zip(values, self.record.is_tensor, strict=True)
+        attributes = [value for value, is_tensor in pairs if not is_tensor]
+        shapes = self._shapes(attributes, tensors)
+        symbols += self.record.sizes_among(attributes)
         outputs = shapes.evaluate(symbols, Symbolic(self.record.name))
         outputs = [
             _of_unknown_rows(*output) if about.is_bounded else output
@@ -115,8 +121,7 @@ class FakeKernel:
     def _shapes(self, values: list[Any], tensors: list[Any]) -> _core.OperatorShapes:
         attributes = [
             0 if a.kind in ("float", "SymInt") and value is not None else value
-            for value, a in zip(values, self.record.arguments, strict=True)
-            if not a.is_tensor
+            for value, a in zip(values, self.record.attributes, strict=True)
         ]
         key = (repr(tensors), repr(attributes), times_replaced[self.record.index])
         if key not in self.shapes:
@@ -124,33 +129,24 @@ class FakeKernel:
         return self.shapes[key]
 
 
-class FakeOut:
-    """The fake kernel of an operator's overload `out`."""
-
-    def __init__(self, record: Record, kernel: FakeKernel):
-        self.record, self.kernel, self.names = record, kernel, out_names(record)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        outs = [kwargs.pop(name) for name in self.names]
-        results = self.kernel(*args, **kwargs)
-        for out, result in zip(outs, [results] if len(outs) == 1 else results, strict=True):
-            if out.dtype != result.dtype:
-                raise InvalidType(
-                    f"{self.record.name}: out is {DTYPE_NAMES.get(out.dtype, out.dtype)} "
-                    f"but the result is {DTYPE_NAMES[result.dtype]}",
-                    "results are written without conversion",
-                    "pass an out of the result's dtype",
-                )
-            if out.shape != result.shape:
-                if out.numel() != 0:
-                    raise InvalidValue(
-                        f"{self.record.name}: out has the shape {list(out.shape)} "
-                        f"but the result {list(result.shape)}",
-                        "only an empty out gets another shape",
-                        "pass an out of the result's shape, or torch.empty(0)",
-                    )
-                out.resize_(result.shape)
-        return outs[0] if len(outs) == 1 else tuple(outs)
+def _write_out(record: Record, out: torch.Tensor, result: torch.Tensor) -> None:
+    """Gives a fake `out` the size of its result; raises where it cannot take the result."""
+    if out.dtype != result.dtype:
+        raise InvalidType(
+            f"{record.name}: out is {DTYPE_NAMES.get(out.dtype, out.dtype)} "
+            f"but the result is {DTYPE_NAMES[result.dtype]}",
+            "results are written without conversion",
+            "pass an out of the result's dtype",
+        )
+    if out.shape != result.shape:
+        if out.numel() != 0:
+            raise InvalidValue(
+                f"{record.name}: out has the shape {list(out.shape)} "
+                f"but the result {list(result.shape)}",
+                "only an empty out gets another shape",
+                "pass an out of the result's shape, or torch.empty(0)",
+            )
+        out.resize_(result.shape)
 
 
 def _tensors(values: list[Any]) -> list[torch.Tensor]:
@@ -175,5 +171,5 @@ def register(record: Record, library: torch.library.Library) -> None:
     kernel = FakeKernel(record)
     torch.library.register_fake(qualified_name(record), kernel, lib=library)
     if out_names(record):
-        out = FakeOut(record, kernel)
+        out = into_outs(record, kernel, functools.partial(_write_out, record))
         torch.library.register_fake(f"{qualified_name(record)}.out", out, lib=library)

@@ -56,6 +56,11 @@ _HELPERS = {
 }
 
 
+def definition(head: str, lines: Sequence[str]) -> str:
+    """The text of a function of these statements."""
+    return f"def {head}:\n" + "\n".join(f"    {line}" for line in lines) + "\n"
+
+
 def function_of(text: str, space: dict[str, Any]) -> Callable[..., Any]:
     """The function that a text defines; `space` has its constants, and becomes its globals."""
     space |= {"torch": torch, "math": math} | _HELPERS

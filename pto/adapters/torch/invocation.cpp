@@ -138,7 +138,7 @@ void Invocation::for_tensors(void (*take)(void* context, TensorObject*), void* c
 // Takes everything off the stack before anything can fail.
 void Invocation::take() {
   for (int i = 0; i < op_.n_arguments; ++i) {
-    if (op_.arguments[i].kind <= PTO_KIND_TENSOR_LIST) {
+    if (is_tensor(op_.arguments[i])) {
       take_tensors(op_.arguments[i], stack_[i]);
     } else {
       take_attribute(op_.arguments[i], stack_[i]);
@@ -150,10 +150,10 @@ void Invocation::take() {
 }
 
 bool Invocation::travels_as_optional(const pto_operator_argument& argument) const {
-  if (argument.flags & PTO_ARGUMENT_OPTIONAL) return true;
+  if (is_optional(argument)) return true;
   if (n_outs_ == 0) return false;
   const auto is_plain = [](const pto_operator_argument& one) {
-    return one.kind == PTO_KIND_TENSOR && !(one.flags & PTO_ARGUMENT_OPTIONAL);
+    return one.kind == PTO_KIND_TENSOR && !is_optional(one);
   };
   return &argument == std::find_if(op_.arguments, op_.arguments + op_.n_arguments, is_plain);
 }
@@ -185,7 +185,7 @@ void Invocation::take_tensors(const pto_operator_argument& argument, Boxed value
 void Invocation::take_attribute(const pto_operator_argument& argument, Boxed value) {
   pto_operator_value& plain = attributes_[n_attributes_++];
   plain.count = 0;
-  if ((argument.flags & PTO_ARGUMENT_OPTIONAL) && !take_optional(value)) {
+  if (is_optional(argument) && !take_optional(value)) {
     plain.integer = 0;
     plain.count = -1;
     return;
@@ -231,9 +231,8 @@ void Invocation::describe_all() {
   std::vector<Written> written;  // few: tensors of lists are not compared
   for (int i = 0, place = 0, tensor = 0; i < op_.n_arguments; ++i) {
     const pto_operator_argument& argument = op_.arguments[i];
-    if (argument.kind > PTO_KIND_TENSOR_LIST) continue;
-    if (counts_[place] == 0 && argument.kind == PTO_KIND_TENSOR &&
-        !(argument.flags & PTO_ARGUMENT_OPTIONAL)) {
+    if (!is_tensor(argument)) continue;
+    if (counts_[place] == 0 && argument.kind == PTO_KIND_TENSOR && !is_optional(argument)) {
       fail({std::string(op_.name) + ": " + argument.name + " is None",
             std::string("the signature is ") + op_.schema, "pass a tensor"});
     }

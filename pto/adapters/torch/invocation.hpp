@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "pto/abi/operator.h"
+#include "pto/adapters/operator.hpp"
 #include "pto/adapters/torch/shim.hpp"
 #include "pto/base/strided.hpp"
 #include "pto/launch/staging.hpp"

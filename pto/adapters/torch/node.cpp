@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "pto/abi/operator.h"
+#include "pto/adapters/operator.hpp"
 #include "pto/adapters/torch/error_text.hpp"
 #include "pto/adapters/torch/gradient_lists.hpp"
 #include "pto/adapters/torch/implementations.hpp"
@@ -34,10 +34,6 @@ using torch::jit::Stack;
 
 c10::OperatorHandle handle_of(const pto_operator& op, const char* overload = "") {
   return c10::Dispatcher::singleton().findSchemaOrThrow(qualified_name(op).c_str(), overload);
-}
-
-bool is_tensor(const pto_operator_argument& argument) {
-  return argument.kind <= PTO_KIND_TENSOR_LIST;
 }
 
 // An operator and, if it has one, its gradient; lives as long as the process.

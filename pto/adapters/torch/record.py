@@ -4,6 +4,7 @@
 Thread safety: pure functions.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -72,6 +73,22 @@ def out_names(record: Record) -> list[str]:
     count = len(record.outputs)
     names = ["out"] if count == 1 else [f"out{i}" for i in range(count)]
     return [] if set(names) & set(record.names) else names
+
+
+def into_outs(
+    record: Record, function: Callable, write: Callable[[torch.Tensor, torch.Tensor], Any]
+) -> Callable:
+    """A function as the overload `out`: write(out, result) for each result."""
+    names = out_names(record)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        outs = [kwargs.pop(name) for name in names]
+        results = function(*args, **kwargs)
+        for out, result in zip(outs, [results] if len(outs) == 1 else results, strict=True):
+            write(out, result)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    return kernel
 
 
 def out_schema(record: Record) -> str:

@@ -112,7 +112,7 @@ TensorObject* Invocation::narrowed(TensorObject* tensor, int64_t rows) const {
 int Invocation::first_tensor(int32_t argument) const {
   int tensor = 0, place = 0;
   for (int32_t i = 0; i < argument; ++i) {
-    if (op_.arguments[i].kind <= PTO_KIND_TENSOR_LIST) tensor += counts_[place++];
+    if (is_tensor(op_.arguments[i])) tensor += counts_[place++];
   }
   return tensor;
 }

@@ -9,7 +9,7 @@ import numpy as np
 from pto import language as tile
 from pto.aten.records import library
 from pto.aten.rows import FLOATS, row
-from pto.aten.table.norms import _unless_shaped, unless_by_channel
+from pto.aten.table.norms import by_first_axis, unless_by_channel, unless_shaped
 from pto.aten.table.sizes import unequal
 from pto.formulas import gradients as f
 from pto.formulas.positions import part
@@ -167,9 +167,7 @@ def log_softmax_backward(grad_output, output, dim):
 
 
 def _unless_whole(values):
-    return _unless_shaped(values) or (
-        None if all(values["output_mask"]) else "output_mask leaves a result out"
-    )
+    return None if all(values["output_mask"]) else "output_mask leaves a result out"
 
 
 def _layer_sample(tensor, rows, columns):
@@ -179,14 +177,11 @@ def _layer_sample(tensor, rows, columns):
             "output_mask": [True] * 3}  # fmt: skip
 
 
-def _layer(values):
-    shape = library().shape(values["input"])
-    rest = {n: v for n, v in values.items() if n not in ("normalized_shape", "output_mask")}
-    return {**rest, "first": len(shape) - len(values["normalized_shape"])}
+_NORM: dict[str, Any] = {**_GRADIENT, "ulp": 128, "results": ("", "", "")}
 
 
-@row("native_layer_norm_backward", **{**_GRADIENT, "ulp": 128}, results=("", "", ""),
-     unless=_unless_whole, given=_layer, sample=_layer_sample)  # fmt: skip
+@row("native_layer_norm_backward", **_NORM, ignored=("output_mask",), given=by_first_axis,
+     unless=lambda v: unless_shaped(v) or _unless_whole(v), sample=_layer_sample)  # fmt: skip
 def layer_norm_backward(grad_out, input, first, mean, rstd, weight):
     return f.layer_norm(grad_out, input, first, mean, rstd, weight)
 
@@ -208,10 +203,7 @@ def _unless_grouped(values):
     fits = fits and vector is not None and library().shape(vector) == (channels,)
     if not fits or 0 in shapes[0]:
         return "the shapes do not fit"
-    return None if all(values["output_mask"]) else "output_mask leaves a result out"
-
-
-_NORM: dict[str, Any] = {**_GRADIENT, "ulp": 128, "results": ("", "", "")}
+    return _unless_whole(values)
 
 
 @row("native_group_norm_backward", **_NORM, ignored=("N", "C", "HxW", "output_mask"),

@@ -2,19 +2,20 @@
 """Rows of comparisons, conditions and bits, and of choices by them, element by element."""
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from pto import language as tile
-from pto.aten.records import library
-from pto.aten.rows import EVERY, INTEGERS, NUMBERS, ROWS, Row, row
+from pto.aten.rows import EVERY, INTEGERS, NUMBERS, row
+from pto.aten.table.sizes import value_has_axes
 from pto.formulas import numbers
 
 _BOOL: dict[str, Any] = {"ulp": 0, "in_place": False, "results": ("bool",)}
 _BITS = (*INTEGERS, "bool")
 
 
-def _comparison(name: str) -> Any:
-    function = getattr(operator, name)
+def _binary(name: str, function: Callable[[Any, Any], Any]) -> Any:
+    """A function of two values as a formula."""
 
     def formula(self, other):  # type: ignore[no-untyped-def]
         return function(self, other)
@@ -23,23 +24,19 @@ def _comparison(name: str) -> Any:
     return formula
 
 
-def _comparison_in_place(name: str) -> Any:
-    function = getattr(operator, name)
-
-    def formula(self, other):  # type: ignore[no-untyped-def]
-        return tile.where(function(self, other), tile.ones_like(self), tile.zeros_like(self))
-
-    formula.__name__ = formula.__qualname__ = f"{name}_"
-    return formula
+def _as_number(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The comparison with 1 or 0 of its first argument's type as its result."""
+    return lambda x, y: tile.where(compare(x, y), tile.ones_like(x), tile.zeros_like(x))
 
 
 # eq_ has a row of its own: its result is 1 or 0 in self's type, and that of eq is bool. It takes
 # over where eq does.
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    row(f"{_name}.Tensor", f"{_name}.Scalar", types=NUMBERS, **_BOOL)(_comparison(_name))
+    _compare = getattr(operator, _name)
+    row(f"{_name}.Tensor", f"{_name}.Scalar", types=NUMBERS, **_BOOL)(_binary(_name, _compare))
     for _form in ("Tensor", "Scalar"):
         row(f"{_name}_.{_form}", types=NUMBERS, ulp=0, base=f"{_name}.{_form}")(
-            _comparison_in_place(_name)
+            _binary(f"{_name}_", _as_number(_compare))
         )
 
 
@@ -102,34 +99,17 @@ def bitwise_not(self):
     return ~self
 
 
-_PAIRS = {"bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor}
+def _unless_bool(values):
+    is_bool = any(isinstance(one, bool) for one in values.values())
+    return "a bool beside integers" if is_bool else None
 
 
-def _bitwise(name: str) -> Any:
-    function = _PAIRS[name]
-
-    def formula(self, other):  # type: ignore[no-untyped-def]
-        return function(self, other)
-
-    formula.__name__ = formula.__qualname__ = name
-    return formula
-
-
-for _name in _PAIRS:
+for _name in ("and", "or", "xor"):
     for _form in ("Tensor", "Scalar", "Scalar_Tensor"):
-        ROWS[f"{_name}.{_form}"] = Row(
-            f"{_name}.{_form}", _bitwise(_name), ulp=0,
-            types=_BITS if _form == "Tensor" else INTEGERS,
-            unless=lambda v: "a bool beside integers" if any(
-                isinstance(one, bool) for one in v.values()) else None,
+        row(f"bitwise_{_name}.{_form}", types=_BITS if _form == "Tensor" else INTEGERS, ulp=0,
+            unless=_unless_bool)(
+            _binary(f"bitwise_{_name}", getattr(operator, f"__{_name}__"))
         )  # fmt: skip
-
-
-def _shift(function: Any) -> Any:
-    def formula(self, other):  # type: ignore[no-untyped-def]
-        return function(self, other)
-
-    return formula
 
 
 def _not_all_bits(values):
@@ -139,15 +119,15 @@ def _not_all_bits(values):
 
 for _name in ("left_shift", "right_shift"):
     row(f"bitwise_{_name}.Tensor_Scalar", types=INTEGERS, ulp=0, unless=_not_all_bits)(
-        _shift(getattr(tile, f"bitwise_{_name}"))
+        _binary(_name, getattr(tile, f"bitwise_{_name}"))
     )
     row(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar_Tensor", types=INTEGERS, ulp=0)(
-        _shift(getattr(numbers, _name))
+        _binary(_name, getattr(numbers, _name))
     )
 
 
-_CONDITION = {"condition": ("bool",)}
-_MASK = {"mask": ("bool",)}
+_CHOICE: dict[str, Any] = {"ulp": 0, "others": {"condition": ("bool",)}}
+_MASKED: dict[str, Any] = {"ulp": 0, "others": {"mask": ("bool",)}, "types": NUMBERS}
 
 
 def _where_sample(tensor, rows, columns):
@@ -155,36 +135,20 @@ def _where_sample(tensor, rows, columns):
             "other": tensor(rows, columns)}  # fmt: skip
 
 
-@row("where.self", types=EVERY, ulp=0, others=_CONDITION, sample=_where_sample)
+@row("where.self", types=EVERY, **_CHOICE, sample=_where_sample)
+@row("where.ScalarOther", types=NUMBERS, **_CHOICE,
+     sample=lambda t, m, n: {**_where_sample(t, m, n), "other": 2})  # fmt: skip
+@row("where.ScalarSelf", types=NUMBERS, **_CHOICE,
+     sample=lambda t, m, n: {**_where_sample(t, m, n), "self": 2})  # fmt: skip
 def where(condition, self, other):
     return tile.where(condition, self, other)
 
 
-@row("where.ScalarOther", types=NUMBERS, ulp=0, others=_CONDITION,
-     sample=lambda t, m, n: {**_where_sample(t, m, n), "other": 2})  # fmt: skip
-def where_other(condition, self, other):
-    return tile.where(condition, self, other)
-
-
-@row("where.ScalarSelf", types=NUMBERS, ulp=0, others=_CONDITION,
-     sample=lambda t, m, n: {**_where_sample(t, m, n), "self": 2})  # fmt: skip
-def where_self(condition, self, other):
-    return tile.where(condition, self, other)
-
-
-@row("masked_fill.Scalar", types=NUMBERS, ulp=0, others=_MASK,
+@row("masked_fill.Scalar", **_MASKED,
      sample=lambda t, m, n: {"self": t(m, n), "mask": t(m, n, dtype="bool"),
                              "value": 2})  # fmt: skip
-def masked_fill(self, mask, value):
-    return tile.where(mask, value, self)
-
-
-def _unless_one(values):
-    return "value has axes" if library().shape(values["value"]) else None
-
-
-@row("masked_fill.Tensor", types=NUMBERS, ulp=0, others=_MASK, unless=_unless_one,
+@row("masked_fill.Tensor", **_MASKED, unless=value_has_axes,
      sample=lambda t, m, n: {"self": t(m, n), "mask": t(m, n, dtype="bool"),
                              "value": t(1).reshape([])})  # fmt: skip
-def masked_fill_by_tensor(self, mask, value):
+def masked_fill(self, mask, value):
     return tile.where(mask, value, self)

@@ -7,6 +7,7 @@ from pto import _core, ops
 from pto import language as tile
 from pto.aten.records import library
 from pto.aten.rows import EVERY, FLOATS, NUMBERS, row
+from pto.aten.table.sizes import no_axis
 from pto.formulas import positions as f
 
 _EXACT: dict[str, Any] = {"ulp": 0, "in_place": False}
@@ -77,27 +78,30 @@ def vstack(tensors, out=None):
     return _joined(_raised(tensors, 2), 0, out)
 
 
+def _deepened(tensors: Any, rank: int) -> list[Any]:
+    """The tensors with leading axes up to a rank, and one behind where they have no more."""
+    flat = _raised(tensors, rank)
+    is_deep = len(library().shape(flat[0])) > rank
+    return flat if is_deep else [one[..., None] for one in flat]
+
+
 @row("dstack", **_JOIN)
 def dstack(tensors, out=None):
-    flat = _raised(tensors, 2)
-    is_deep = len(library().shape(flat[0])) > 2
-    return _joined(flat if is_deep else [one[..., None] for one in flat], 2, out)
+    return _joined(_deepened(tensors, 2), 2, out)
 
 
 @row("column_stack", **_JOIN)
 def column_stack(tensors, out=None):
-    flat = _raised(tensors, 1)
-    is_deep = len(library().shape(flat[0])) > 1
-    return _joined(flat if is_deep else [one[..., None] for one in flat], 1, out)
+    return _joined(_deepened(tensors, 1), 1, out)
 
 
 def _unless_inside(values):
-    sizes, dim = library().shape(values["self"]), values["dim"]
-    if not -len(sizes) <= dim < len(sizes):
-        return f"self has no axis {dim}"
-    start, length = values["start"], values["length"]
-    is_inside = start >= 0 and length >= 0 and start + length <= sizes[dim]
-    return None if is_inside else f"axis {dim} has {sizes[dim]} elements"
+    if reason := no_axis(values):
+        return reason
+    dim, start, length = (values[name] for name in ("dim", "start", "length"))
+    size = library().shape(values["self"])[dim]
+    is_inside = start >= 0 and length >= 0 and start + length <= size
+    return None if is_inside else f"axis {dim} has {size} elements"
 
 
 @row("narrow_copy", types=EVERY, **_EXACT, unless=_unless_inside,

@@ -9,6 +9,7 @@ from pto import language as tile
 from pto import ops
 from pto.aten.records import library
 from pto.aten.rows import EVERY, FLOATS, NUMBERS, row
+from pto.aten.table.sizes import no_axis, value_has_axes
 from pto.formulas.positions import each_there
 
 _EXACT: dict[str, Any] = {"ulp": 0, "in_place": False}
@@ -41,8 +42,7 @@ def fill(self, value):
     return tile.full_like(self, value)
 
 
-@row("fill.Tensor", types=NUMBERS, ulp=0,
-     unless=lambda v: "value has axes" if library().shape(v["value"]) else None,
+@row("fill.Tensor", types=NUMBERS, ulp=0, unless=value_has_axes,
      sample=lambda t, m, n: {"self": t(m, n), "value": t(1).reshape([])})  # fmt: skip
 def fill_by_tensor(self, value):
     return tile.broadcast_like(value, self)
@@ -156,11 +156,11 @@ def _topk_sample(tensor, rows, columns):
 
 
 def _unless_there(values):
-    sizes, dim = library().shape(values["self"]), values.get("dim", -1)
-    if not -len(sizes) <= dim < len(sizes):
-        return f"self has no axis {dim}"
-    is_there = 0 <= values["k"] <= sizes[dim]
-    return None if is_there else f"axis {dim} has {sizes[dim]} elements, not {values['k']}"
+    if reason := no_axis(values):
+        return reason
+    dim, k = values.get("dim", -1), values["k"]
+    size = library().shape(values["self"])[dim]
+    return None if 0 <= k <= size else f"axis {dim} has {size} elements, not {k}"
 
 
 @row("topk", types=NUMBERS, **_EXACT, results=("", "int64"), ignored=("sorted",),

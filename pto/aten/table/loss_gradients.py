@@ -4,9 +4,8 @@
 from typing import Any
 
 from pto import language as tile
-from pto.aten.records import library
 from pto.aten.rows import row
-from pto.aten.table.sizes import disordered, grows
+from pto.aten.table.sizes import disordered, larger
 from pto.language.types import count
 
 _GRADIENT: dict[str, Any] = {"in_place": False, "ulp": 8, "is_sum": True}
@@ -17,11 +16,7 @@ def _reduced(slope, x, reduction):
 
 
 def _unless_larger(values):
-    """Leaves to ATen tensors that are larger than self, whose size the gradient has."""
-    shape = library().shape(values["self"])
-    names = [n for n in ("grad_output", "target", "weight") if values.get(n) is not None]
-    larger = [name for name in names if grows(values[name], shape)]
-    return f"{larger[0]} is larger than self" if larger else disordered(values)
+    return larger(values, "grad_output", "target", "weight") or disordered(values)
 
 
 _LOSS = {**_GRADIENT, "unless": _unless_larger}

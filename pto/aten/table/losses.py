@@ -6,7 +6,7 @@ from typing import Any
 from pto import language as tile
 from pto.aten.records import library
 from pto.aten.rows import row
-from pto.aten.table.sizes import grows
+from pto.aten.table.sizes import larger
 
 _SUM: dict[str, Any] = {"is_sum": True, "ulp": 8, "in_place": False}
 
@@ -34,25 +34,17 @@ def huber_loss(self, target, reduction=1, delta=1.0):
     return _reduced(tile.where(apart <= delta, 0.5 * apart * apart, beyond), reduction)
 
 
-def _unless_larger(values):
-    is_larger = grows(values["target"], library().shape(values["self"]))
-    return "target is larger than self" if is_larger else None
-
-
 @row("soft_margin_loss", types=("float32", "bfloat16", "float64"),  # f16 overflows in ATen
-     unless=_unless_larger, **_SUM)  # fmt: skip
+     unless=lambda v: larger(v, "target"), **_SUM)  # fmt: skip
 def soft_margin_loss(self, target, reduction=1):
     return _reduced(tile.log1p(tile.exp(-target * self)), reduction)
 
 
 def _unless_sized(values):
     """Leaves to ATen, which says what is wrong, tensors of several sizes."""
-    shape = library().shape(values["self"])
-    if library().shape(values["target"]) != shape:
+    if library().shape(values["target"]) != library().shape(values["self"]):
         return "target has other sizes than self"
-    weight = values.get("weight")
-    is_larger = weight is not None and grows(weight, shape)
-    return "weight is larger than self" if is_larger else None
+    return larger(values, "weight")
 
 
 @row("binary_cross_entropy", **_SUM, unless=_unless_sized,

@@ -1,45 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of softmax and of normalisations."""
 
+from typing import Any
+
 from pto import language as tile
 from pto.aten.records import library
 from pto.aten.rows import row
 from pto.formulas import norms as f
 
 
-@row("softmax.int", widens=False, ulp=8, in_place=False)
-def softmax_int(self, dim):
-    return tile.softmax(self, dim)
-
-
-@row("log_softmax.int", widens=False, ulp=4, is_sum=True, in_place=False)
-def log_softmax_int(self, dim):
-    return tile.log_softmax(self, dim)
-
-
 def _unless_widened(values):
-    return "it has no formula for half_to_float" if values["half_to_float"] else None
+    return "it has no formula for half_to_float" if values.get("half_to_float") else None
 
 
-_PLAIN = {
-    "widens": False,
-    "ignored": ("half_to_float",),
-    "unless": _unless_widened,
-    "in_place": False,
-}
+_PLAIN: dict[str, Any] = {"widens": False, "ignored": ("half_to_float",),
+                          "unless": _unless_widened, "in_place": False}  # fmt: skip
 
 
-@row("_softmax", ulp=8, **_PLAIN)
+@row("softmax.int", "_softmax", ulp=8, **_PLAIN)
 def softmax(self, dim):
     return tile.softmax(self, dim)
 
 
-@row("_log_softmax", ulp=4, is_sum=True, **_PLAIN)
+@row("log_softmax.int", "_log_softmax", ulp=4, is_sum=True, **_PLAIN)
 def log_softmax(self, dim):
     return tile.log_softmax(self, dim)
 
 
-def _unless_shaped(values):
+_NORM: dict[str, Any] = {"ulp": 8, "is_sum": True, "in_place": False, "results": ("", "", "")}
+
+
+def unless_shaped(values):
     """Leaves to ATen, which says what is wrong, a weight or bias of another shape."""
     wanted = tuple(values["normalized_shape"])
     shapes = [library().shape(values["input"])[-len(wanted) :]]
@@ -47,10 +38,11 @@ def _unless_shaped(values):
     return None if wanted and all(s == wanted for s in shapes) else "the shapes do not fit"
 
 
-def _layer(values):
-    shape = library().shape(values["input"])
+def by_first_axis(values):
+    """The values with the first axis of a layer in the place of its shape."""
     rest = {n: v for n, v in values.items() if n != "normalized_shape"}
-    return {**rest, "first": len(shape) - len(values["normalized_shape"])}
+    first = len(library().shape(values["input"])) - len(values["normalized_shape"])
+    return {**rest, "first": first}
 
 
 def _layer_sample(tensor, rows, columns):
@@ -58,8 +50,8 @@ def _layer_sample(tensor, rows, columns):
             "weight": tensor(columns), "bias": tensor(columns)}  # fmt: skip
 
 
-@row("native_layer_norm", ulp=8, is_sum=True, in_place=False, results=("", "", ""),
-     unless=_unless_shaped, given=_layer, sample=_layer_sample)  # fmt: skip
+@row("native_layer_norm", **_NORM, unless=unless_shaped, given=by_first_axis,
+     sample=_layer_sample)  # fmt: skip
 def layer_norm(input, first, weight, bias, eps):
     return f.layer_norm(input, first, weight, bias, eps)
 
@@ -79,8 +71,8 @@ def _group_sample(tensor, rows, columns):
             "group": 4, "eps": 1e-5}  # fmt: skip
 
 
-@row("native_group_norm", ulp=8, is_sum=True, in_place=False, results=("", "", ""),
-     ignored=("N", "C", "HxW"), unless=_unless_grouped, sample=_group_sample)  # fmt: skip
+@row("native_group_norm", **_NORM, ignored=("N", "C", "HxW"), unless=_unless_grouped,
+     sample=_group_sample)  # fmt: skip
 def group_norm(input, weight, bias, group, eps):
     return f.group_norm(input, group, weight, bias, eps)
 
@@ -115,11 +107,10 @@ def _batch_sample(tensor, rows, columns):
             "eps": 1e-5}  # fmt: skip
 
 
-_BATCH = {"ulp": 8, "is_sum": True, "in_place": False, "results": ("", "", ""),
-          "unless": _unless_written, "sample": _batch_sample}  # fmt: skip
+_BATCH = {**_NORM, "ignored": ("momentum",), "unless": _unless_written}
 
 
-@row("native_batch_norm", ignored=("momentum",), **_BATCH)
+@row("native_batch_norm", **_BATCH, sample=_batch_sample)
 def batch_norm(input, weight, bias, running_mean, running_var, training, eps):
     if training:
         return f.batch_norm_training(input, weight, bias, eps)[:3]
@@ -133,7 +124,6 @@ def _training_sample(tensor, rows, columns):
     return {**rest, "training": True}
 
 
-@row("_native_batch_norm_legit.no_stats", ignored=("momentum",),
-     **{**_BATCH, "sample": _training_sample})  # fmt: skip
+@row("_native_batch_norm_legit.no_stats", **_BATCH, sample=_training_sample)
 def batch_norm_training(input, weight, bias, training, eps):
     return batch_norm(input, weight, bias, None, None, training, eps)

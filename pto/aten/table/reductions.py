@@ -16,37 +16,19 @@ _EXACT: dict[str, Any] = {"types": NUMBERS, "ulp": 0, "in_place": False}
 _BOOL: dict[str, Any] = {"types": EVERY, "ulp": 0, "in_place": False, "results": ("bool",)}
 
 
-@row("sum.dim_IntList", **_TOTAL)
-def sum_dim(self, dim, keepdim=False):
+@row("sum", "sum.dim_IntList", **_TOTAL)
+def sum_(self, dim=None, keepdim=False):
     return tile.sum(self, dim, keepdim=keepdim)
 
 
-@row("sum", **_TOTAL)
-def sum_(self):
-    return tile.sum(self)
-
-
-@row("mean.dim", **_SUM)
-def mean_dim(self, dim, keepdim=False):
+@row("mean", "mean.dim", **_SUM)
+def mean(self, dim=None, keepdim=False):
     return tile.mean(self, dim, keepdim=keepdim)
 
 
-@row("mean", **_SUM)
-def mean(self):
-    return tile.mean(self)
-
-
-_PRODUCT = {**_TOTAL, "ulp": 2, "is_sum": False, "is_product": True}
-
-
-@row("prod.dim_int", **_PRODUCT)
-def prod_dim(self, dim, keepdim=False):
+@row("prod", "prod.dim_int", **{**_TOTAL, "ulp": 2, "is_sum": False, "is_product": True})
+def prod(self, dim=None, keepdim=False):
     return tile.prod(self, dim, keepdim=keepdim)
-
-
-@row("prod", **_PRODUCT)
-def prod(self):
-    return tile.prod(self)
 
 
 @row("nansum", **{**_SUM, "widens": True})
@@ -61,24 +43,14 @@ def nanmean(self, dim=None, keepdim=False):
     return total / tile.sum(is_there, dim, keepdim=keepdim)
 
 
-@row("amax", **_EXACT)
+@row("amax", "max", **_EXACT)
 def amax(self, dim=(), keepdim=False):
     return tile.amax(self, dim, keepdim=keepdim)
 
 
-@row("amin", **_EXACT)
+@row("amin", "min", **_EXACT)
 def amin(self, dim=(), keepdim=False):
     return tile.amin(self, dim, keepdim=keepdim)
-
-
-@row("max", **_EXACT)
-def max_(self):
-    return tile.amax(self)
-
-
-@row("min", **_EXACT)
-def min_(self):
-    return tile.amin(self)
 
 
 _PAIR = {**_EXACT, "results": ("", "int64")}
@@ -120,24 +92,14 @@ def _unless_no_axes(values):
 _SOME = {**_BOOL, "types": tuple(t for t in EVERY if t != "uint8")}
 
 
-@row("all.dim", "all.dims", **_SOME, unless=_unless_no_axes)
-def all_dim(self, dim=None, keepdim=False):
+@row("all", "all.dim", "all.dims", **_SOME, unless=_unless_no_axes)
+def all_(self, dim=None, keepdim=False):
     return tile.all(self, dim, keepdim=keepdim)
 
 
-@row("any.dim", "any.dims", **_SOME, unless=_unless_no_axes)
-def any_dim(self, dim=None, keepdim=False):
+@row("any", "any.dim", "any.dims", **_SOME, unless=_unless_no_axes)
+def any_(self, dim=None, keepdim=False):
     return tile.any(self, dim, keepdim=keepdim)
-
-
-@row("all", **_SOME)
-def all_(self):
-    return tile.all(self)
-
-
-@row("any", **_SOME)
-def any_(self):
-    return tile.any(self)
 
 
 @row("count_nonzero", "count_nonzero.dim_IntList", **{**_EXACT, "results": ("int64",)})
@@ -169,14 +131,12 @@ def std(self, dim=None, correction=None, keepdim=False):
 # std_mean say NaN, or the infinity where it stands last: they take the elements one by one.
 @row("var_mean.correction", **_SUM, results=("", ""))
 def var_mean(self, dim=None, correction=None, keepdim=False):
-    spread = tile.var(self, dim, 1 if correction is None else correction, keepdim)
-    return spread, tile.mean(self, dim, keepdim=keepdim)
+    return var(self, dim, correction, keepdim), tile.mean(self, dim, keepdim=keepdim)
 
 
 @row("std_mean.correction", **_SUM, results=("", ""))
 def std_mean(self, dim=None, correction=None, keepdim=False):
-    spread = tile.std(self, dim, 1 if correction is None else correction, keepdim)
-    return spread, tile.mean(self, dim, keepdim=keepdim)
+    return std(self, dim, correction, keepdim), tile.mean(self, dim, keepdim=keepdim)
 
 
 @row("var.dim", "var", **_SUM)
@@ -194,16 +154,6 @@ def vector_norm(self, ord=2, dim=None, keepdim=False):
     return f.vector_norm(self, ord, dim, keepdim)
 
 
-@row("norm.Scalar", **_NORM)
-def norm(self, p=2):
-    return f.vector_norm(self, p, None, False)
-
-
-@row("norm.ScalarOpt_dim", **_NORM)
-def norm_dim(self, p, dim, keepdim=False):
-    return f.vector_norm(self, 2 if p is None else p, dim, keepdim)
-
-
 def _unless_other(values):
     given = str(values["dtype"]).removeprefix("torch.")
     is_same = given == library().dense_type(values["self"])
@@ -213,22 +163,14 @@ def _unless_other(values):
 _TYPED = {**_NORM, "ignored": ("dtype",), "unless": _unless_other}
 
 
+@row("norm.Scalar", "norm.ScalarOpt_dim", "frobenius_norm.dim", **_NORM)
 @row("norm.ScalarOpt_dim_dtype", **_TYPED,
      sample=lambda t, m, n: {"self": t(m, n), "p": 2, "dim": [-1], "keepdim": False,
                              "dtype": t.dtype})  # fmt: skip
-def norm_dim_typed(self, p, dim, keepdim):
-    return norm_dim(self, p, dim, keepdim)
-
-
 @row("norm.ScalarOpt_dtype", **_TYPED,
      sample=lambda t, m, n: {"self": t(m, n), "p": 2, "dtype": t.dtype})  # fmt: skip
-def norm_typed(self, p):
-    return norm(self, 2 if p is None else p)
-
-
-@row("frobenius_norm.dim", **_NORM)
-def frobenius_norm(self, dim, keepdim=False):
-    return f.vector_norm(self, 2, dim, keepdim)
+def norm(self, p=None, dim=None, keepdim=False):
+    return f.vector_norm(self, 2 if p is None else p, dim, keepdim)
 
 
 @row("cumsum", types=FLOATS, is_sum=True, ulp=64)

@@ -32,6 +32,26 @@ def grows(value: Any, sizes: Sequence[Any]) -> bool:
     return len(own) > len(sizes) or any(_differ(a, 1) and _differ(a, b) for a, b in pairs)
 
 
+def larger(values: Mapping[str, Any], *names: str) -> str | None:
+    """Leaves to ATen tensors of these names that are larger than self."""
+    shape = library().shape(values["self"])
+    for name in names:
+        if values.get(name) is not None and grows(values[name], shape):
+            return f"{name} is larger than self"
+    return None
+
+
+def no_axis(values: Mapping[str, Any]) -> str | None:
+    """Leaves to ATen a `dim`, -1 where a call leaves it out, that is no axis of self."""
+    rank, dim = len(library().shape(values["self"])), values.get("dim", -1)
+    return None if -rank <= dim < rank else f"self has no axis {dim}"
+
+
+def value_has_axes(values: Mapping[str, Any]) -> str | None:
+    """Leaves to ATen a `value` that is not of rank 0."""
+    return "value has axes" if library().shape(values["value"]) else None
+
+
 def disordered(values: Mapping[str, Any]) -> str | None:
     """Leaves tensors that lie in other orders than row by row to ATen, where its Meta kernel does
     not say how its result lies."""

@@ -77,11 +77,6 @@ def _run(record: Record, tensors: Mapping[str, Any], has_own: bool) -> Any:
     return tuple(given.values()) if len(given) > 1 else next(iter(given.values()))
 
 
-def is_settled(record: Record, values: Mapping[str, Any]) -> bool:
-    """Whether calls on tensors with these values need none of the checks of call()."""
-    return shapes.settles(record, values)
-
-
 def _kind(record: Record, values: Mapping[str, Any], like: Any) -> str:
     """The kind of the first array; all have to be of it."""
     found = [(value, arrays.kind(value)) for value in flat(values)]

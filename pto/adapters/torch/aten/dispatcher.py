@@ -27,7 +27,7 @@ class Dispatcher:
     convert = staticmethod(convert)
     describe = staticmethod(describe)
     call = staticmethod(calls.call)
-    is_settled = staticmethod(calls.is_settled)
+    is_settled = staticmethod(shapes.settles)
     refused = staticmethod(calls.refused)
     fronts = staticmethod(Fronts)
     dense_type = staticmethod(arrays.dense_type)

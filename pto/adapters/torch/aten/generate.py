@@ -127,7 +127,7 @@ def _others(one: Function) -> int:
     record = record_of(one.full_name)
     found = row_of(one.full_name)
     assert found is not None, "fronts() asked for a row"
-    written = [a.name for a in record.outputs]
+    written = record.output_names
     names = {n for n, type_ in zip(written, found.results, strict=False) if type_}
     names |= set(found.others)
     return sum(1 << i for i, a in enumerate(record.arguments) if a.name in names)
@@ -139,88 +139,18 @@ def _written(one: Function) -> int:
     return sum(1 << i for i, a in enumerate(arguments) if a.is_written)
 
 
-_KEYWORDS = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "and",
-        "and_eq",
-        "asm",
-        "auto",
-        "bitand",
-        "bitor",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "compl",
-        "const",
-        "constexpr",
-        "continue",
-        "decltype",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "library",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "noexcept",
-        "not",
-        "not_eq",
-        "nullptr",
-        "operator",
-        "or",
-        "or_eq",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typeid",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "values",
-        "virtual",
-        "void",
-        "volatile",
-        "wchar_t",
-        "while",
-        "xor",
-        "xor_eq",
-    ]
-)
+# The keywords of C++, and the names that a written function has itself.
+_KEYWORDS = frozenset({
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
+    "case", "catch", "char", "class", "compl", "const", "constexpr", "continue", "decltype",
+    "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
+    "float", "for", "friend", "goto", "if", "inline", "int", "library", "long", "mutable",
+    "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq",
+    "private", "protected", "public", "register", "return", "short", "signed", "sizeof", "static",
+    "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid",
+    "typename", "union", "unsigned", "using", "values", "virtual", "void", "volatile", "wchar_t",
+    "while", "xor", "xor_eq",
+})  # fmt: skip
 
 
 def functions_text() -> str:

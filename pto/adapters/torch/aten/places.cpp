@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/torch/aten/places.hpp"
 
+#include <ATen/EmptyTensor.h>
 #include <algorithm>
 
 #include "pto/adapters/torch/aten/values.hpp"
@@ -23,23 +24,17 @@ Layout layout_of(const Place& one) {
 
 // Whether several elements of a tensor lie at one place.
 bool repeats(const at::Tensor& tensor) {
-  std::vector<std::pair<int64_t, int64_t>> axes;  // stride and size, smallest stride first
-  for (int64_t axis = 0; axis < tensor.dim(); ++axis)
-    if (tensor.size(axis) != 1) axes.emplace_back(tensor.stride(axis), tensor.size(axis));
-  std::sort(axes.begin(), axes.end());
-  int64_t last = 0;
-  bool is_nested = true;
-  for (const auto& [stride, size] : axes) {
-    is_nested = is_nested && stride > last;
-    last += (size - 1) * stride;
-  }
-  if (is_nested || tensor.numel() == 0) return false;
-  if (tensor.numel() > last + 1) return true;
+  const at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  const auto rank = static_cast<int32_t>(tensor.dim());
+  if (is_injective(rank, sizes.data(), strides.data())) return false;
+  if (tensor.numel() * static_cast<int64_t>(tensor.itemsize()) >
+      extent_of(*tensor.unsafeGetTensorImpl()))
+    return true;
   std::vector<int64_t> places = {0};
-  for (const auto& [stride, size] : axes) {
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
     const size_t before = places.size();
-    for (int64_t i = 1; i < size; ++i)
-      for (size_t at = 0; at < before; ++at) places.push_back(places[at] + i * stride);
+    for (int64_t i = 1; i < sizes[axis]; ++i)
+      for (size_t at = 0; at < before; ++at) places.push_back(places[at] + i * strides[axis]);
   }
   std::sort(places.begin(), places.end());
   return std::adjacent_find(places.begin(), places.end()) != places.end();
@@ -60,11 +55,8 @@ bool is_written(const c10::Argument& argument) {
 }
 
 int64_t extent_of(const c10::TensorImpl& tensor) {
-  if (tensor.numel() == 0) return 0;
-  int64_t last = 0;
-  for (int64_t axis = 0; axis < tensor.dim(); ++axis)
-    last += (tensor.size(axis) - 1) * tensor.stride(axis);
-  return (last + 1) * static_cast<int64_t>(tensor.itemsize());
+  return static_cast<int64_t>(at::detail::computeStorageNbytes(
+      tensor.sizes(), tensor.strides(), static_cast<size_t>(tensor.itemsize())));
 }
 
 void add_place(Places& places, int32_t argument, const at::Tensor& tensor, bool is_written) {

@@ -22,6 +22,7 @@ _KEPT = 1024
 _RESIZE_FIRST = frozenset(
     {"huber_loss.out", "mse_loss.out", "smooth_l1_loss.out", "soft_margin_loss.out"}
 )
+_NEVER_RESIZES = "_compute_linear_combination.out"  # and has no Meta kernel
 # By key of a call the sizes and strides of its results; None: not known.
 _known: "OrderedDict[tuple, tuple | None]" = OrderedDict()
 _UNKNOWN: Any = object()  # nobody has asked yet
@@ -79,11 +80,11 @@ def _fits(given: torch.Tensor, sizes: torch.Size, grows: bool = True) -> bool:
     return given.shape == sizes or is_free
 
 
-def _written(record: Record) -> list[str]:
+def _written(record: Record) -> tuple[str, ...]:
     """The names of the arguments that a call writes: its outputs, or `self` of a name in place."""
-    outputs = [argument.name for argument in record.outputs]
     is_in_place = record.name.endswith("_") and record.arguments[0].is_written
-    return [record.arguments[0].name] if is_in_place and not outputs else outputs
+    first = (record.arguments[0].name,) if is_in_place else ()
+    return record.output_names or first
 
 
 def expected(record: Record, values: Mapping[str, Any]) -> tuple | None:
@@ -111,9 +112,7 @@ def _key(value: Any) -> Any:
 
 
 def _computed(record: Record, values: Mapping[str, Any]) -> tuple | None:
-    if (
-        record.full_name == "_compute_linear_combination.out"
-    ):  # no Meta kernel, and it never resizes
+    if record.full_name == _NEVER_RESIZES:
         sizes = (*values["coefficients"].shape[:1], *values["input"].shape[1:])
         return ((sizes, ()),)
     given = {name: _meta(value) for name, value in values.items()}

@@ -32,17 +32,16 @@ class Scores:
     masks: list[fx.Node] = field(default_factory=list)  # that are added, behind the scale
 
 
-def recognise_attention(graph: fx.Graph) -> int:
-    """Rewrites what it recognises; how many there were."""
-    found = 0
+def recognise_attention(graph: fx.Graph) -> None:
+    """Rewrites what it recognises."""
+    found = False
     for softmax in [n for n in graph.nodes if n.target is aten._softmax.default]:
         scores = _scores(softmax)
         result = None if scores is None else _result(softmax)
         if result is not None and _rewrite(graph, scores, *result):
-            found += 1
+            found = True
     if found:
         graph.eliminate_dead_code()
-    return found
 
 
 def _shape(node: fx.Node) -> tuple:

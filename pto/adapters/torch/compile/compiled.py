@@ -73,14 +73,7 @@ class CompiledGraph:
         if options.dump:
             self._dump(pathlib.Path(options.dump))
         _graphs.add(self)
-        self.run._boxed_call = True
-
-    @property
-    def run(self) -> Any:
-        made = self.__dict__.get("_run")
-        if made is None:
-            made = self.__dict__["_run"] = _guarded(self)
-        return made
+        self.run = _guarded(self)
 
     def _refuse_fallback(self) -> None:
         for step in self.steps:
@@ -118,7 +111,7 @@ def _guarded(graph: CompiledGraph) -> Any:
             if check:
                 _core.exchange_thread_weight_check(before)
 
-    run.graph = graph
+    run.graph, run._boxed_call = graph, True
     return run
 
 

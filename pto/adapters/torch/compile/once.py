@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from pto.adapters.torch.compile.plan import ATTENTION, PROGRAM, Step
-from pto.adapters.torch.graph_function import NAME, function_of
+from pto.adapters.torch.graph_function import NAME, definition, function_of
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 Lines = Sequence[tuple[str, Step | None]]  # statements, and the steps to which they belong
@@ -61,6 +61,6 @@ def values_of(lines: Lines, steps: Sequence[Step], space: Mapping[str, Any]) -> 
     texts = [text for text, step in lines if step in steps]
     if not texts:
         return {}
-    body = "\n".join(f"    {text}" for text in [*texts, "return locals()"])
+    once = function_of(definition("once()", [*texts, "return locals()"]), dict(space))
     with torch.no_grad(), unset_fake_temporarily():
-        return dict(function_of(f"def once():\n{body}\n", dict(space))())
+        return dict(once())

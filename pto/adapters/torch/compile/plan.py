@@ -18,7 +18,13 @@ import torch
 from pto.adapters.torch.compile.groups import Group, group_of, inputs_of, leaving, made_by
 from pto.adapters.torch.compile.rows import Kind, is_operator
 from pto.adapters.torch.compile.sizes import expression, is_from_data, symbols_of
-from pto.adapters.torch.compile.translate import Translation, is_part, is_symbolic, overload_of
+from pto.adapters.torch.compile.translate import (
+    Translation,
+    given_of,
+    is_part,
+    is_symbolic,
+    overload_of,
+)
 from pto.adapters.torch.compile.values import ANY
 from pto.errors import Error
 from pto.formulas import NotExpressible
@@ -177,8 +183,7 @@ def _reason(error: Exception) -> str:
 
 def refused_attention(node: fx.Node, of: Translation) -> str | None:
     """Why a node of attention is ATen's; None: the library's operator computes it."""
-    names = [a.name for a in node.target._schema.arguments]
-    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    given = given_of(node)
     if given.get("dropout_p", 0.0) != 0.0:
         return "dropout has PyTorch's numbers"
     if any(user.args[1] != 0 and user.users for user in node.users):

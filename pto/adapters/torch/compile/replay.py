@@ -23,12 +23,13 @@ from pto.adapters.torch.compile.rows import is_operator
 from pto.adapters.torch.compile.sizes import expression, lift_of, solutions, text_of
 from pto.adapters.torch.compile.translate import (
     Translation,
+    given_of,
     inverse,
     is_part,
     is_symbolic,
     overload_of,
 )
-from pto.adapters.torch.graph_function import NAME, function_of
+from pto.adapters.torch.graph_function import NAME, definition, function_of
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -60,10 +61,6 @@ def _token_of(node: fx.Node) -> fx.Node | None:
     token, called, *_ = node.args
     is_one = isinstance(called, torch._ops.OpOverload) and len(called._schema.returns) <= 1
     return token if is_one else None
-
-
-def _definition(head: str, lines: Sequence[str]) -> str:
-    return f"def {head}:\n" + "\n".join(f"    {line}" for line in lines) + "\n"
 
 
 class Replay:
@@ -99,13 +96,13 @@ class Replay:
         (output,) = (node for node in self.graph.nodes if node.op == "output")
         given = output.args[0] if isinstance(output.args[0], list | tuple) else output.args
         self.lines.append(f"return [{', '.join(self._text(one) for one in given)}]")
-        self.source = _definition("run(args)", self._tidied(self.lines))
+        self.source = definition("run(args)", self._tidied(self.lines))
         lines = [(text, self.step_of_line.get(place)) for place, text in enumerate(self.lines)]
         self.once = steady_steps(lines, set(self.space), self._is_small)
         self.space |= values_of(lines, self.once, self.space)
         kept = [(text, step) for text, step in lines if step not in self.once]
         self.called = [step for _, step in kept]
-        text = _definition("run(args)", self._tidied([text for text, _ in kept]))
+        text = definition("run(args)", self._tidied([text for text, _ in kept]))
         return function_of(text, self.space)
 
     def _is_small(self, step: Step) -> bool:
@@ -120,7 +117,7 @@ class Replay:
             step = self.step_of_line.get(place)
             if step is not None and self.step_of_line.get(place + 1) is not step:
                 lines.append(f"see({self.steps.index(step)}, locals())")
-        return function_of(_definition("observed(args, see)", lines), self.space)
+        return function_of(definition("observed(args, see)", lines), self.space)
 
     def _begin(self) -> None:
         inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
@@ -335,20 +332,16 @@ class Replay:
         self.lines.append(f"{', '.join(names)} = {call}" if names else call)
         self.known.update(names)
         for value in group.results:
-            self._keep_promise(value)
+            if not self.of.promise(value).is_exact:
+                self._restride(value)
             if self.of.is_lazy(value):
                 (base,) = self.of.bases(value)
                 self.shown[base] = value
         self.fresh.update(group.results)
 
-    def _keep_promise(self, value: fx.Node) -> None:
-        """Copies a result whose promised strides no permutation of a new tensor has."""
-        if self.of.promise(value).is_exact:
-            return
-        self._restride(value)
-
     def _restride(self, value: fx.Node) -> None:
-        """Gives a value the strides that the graph promises."""
+        """Gives a value the strides that the graph promises, where no permutation of a new tensor
+        has them."""
         promise, name = self.of.promise(value), self.value(value)
         sizes, strides = (", ".join(map(text_of, one)) for one in (promise.shape, promise.strides))
         self.lines.append(f"{name} = with_strides({name}, ({sizes},), ({strides},))")
@@ -378,8 +371,7 @@ class Replay:
                 self.value(part)
 
     def _attention(self, node: fx.Node) -> None:
-        names = [a.name for a in node.target._schema.arguments]
-        given = dict(zip(names, node.args, strict=False)) | node.kwargs
+        given = given_of(node)
         result = next((user for user in node.users if user.args[1] == 0), None)
         if result is None:
             return

@@ -144,15 +144,7 @@ def row_of_integers(*overloads: str) -> Callable[[Callable], Callable]:
     return add
 
 
-_SUMS = (
-    "softmax.int",
-    "log_softmax.int",
-    "sum.dim_IntList",
-    "mean.dim",
-    "amax",
-    "amin",
-    "logsumexp",
-)
+_REDUCTIONS = ("softmax.int", "log_softmax.int", "logsumexp")  # of ATen's surface
 
 
 def is_foreign(overload: str) -> bool:
@@ -197,7 +189,7 @@ def row_of(overload: str) -> Row | None:
         return _row_of_operator(overload)
     found = TABLE.get(overload)
     if found is None and overload in FORMULAS:
-        kind = Kind.REDUCE if overload in _SUMS else Kind.POINT
+        kind = Kind.REDUCE if overload in _REDUCTIONS else Kind.POINT
         known = FORMULAS[overload]
         found = TABLE[overload] = Row(
             kind, _of(known, overload), (), kind is Kind.POINT, known.types, tuple(known.others)

@@ -11,6 +11,7 @@ reads them. The results of a node that makes several are its getitem nodes. Thre
 Translation belongs to one thread.
 """
 
+import functools
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -67,12 +68,15 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return [one for one in found if isinstance(one, torch.Tensor)]
 
 
+def given_of(node: fx.Node) -> dict[str, Any]:
+    """The arguments that a node of ATen gives, by their names."""
+    return dict(zip(arguments_of(overload_of(node)), node.args, strict=False)) | node.kwargs
+
+
 def _begins_inside(node: fx.Node) -> bool:
     """Says whether a slice begins at a number, or where PyTorch knows of a size that it is one of
     the axis: neither counted from the end nor cut."""
-    names = list(arguments_of(overload_of(node)))
-    given = {"dim": 0, "start": None, "step": 1}
-    given |= dict(zip(names, node.args, strict=False)) | node.kwargs
+    given = {"dim": 0, "start": None, "step": 1} | given_of(node)
     if not isinstance(given["start"], fx.Node):
         return True
     begin, size = given["start"].meta["val"], node.args[0].meta["val"].shape[given["dim"]]
@@ -89,33 +93,19 @@ class Translation:
 
     def __init__(self, precision: str | None = None) -> None:
         self.precision = precision
-        self._rows: dict[str, Row | None] = {}  # an operator that is defined anew stays as it was
-        self._promises: dict[fx.Node, Promise] = {}
-        self._refusals: dict[fx.Node, str | None] = {}
+        self._row_of = functools.cache(row_of)  # an operator that is defined anew stays as it was
         self._trials: dict[str, str | None] = {}
-        self._lazy: dict[fx.Node, bool] = {}
-        self._reads: dict[fx.Node, list[fx.Node]] = {}
+        for name in ("promise", "is_lazy", "reads", "refusal"):
+            setattr(self, name, functools.cache(getattr(self, name)))
 
     def promise(self, node: fx.Node) -> Promise:
-        if node not in self._promises:
-            self._promises[node] = Promise(node.meta["val"])
-        return self._promises[node]
+        return Promise(node.meta["val"])
 
     def row(self, node: fx.Node) -> Row | None:
         name = overload_of(node) if node.op == "call_function" else None
-        if name is None:
-            return None
-        if name not in self._rows:
-            self._rows[name] = row_of(name)
-        return self._rows[name]
+        return None if name is None else self._row_of(name)
 
     def is_lazy(self, node: fx.Node) -> bool:
-        found = self._lazy.get(node)
-        if found is None:
-            found = self._lazy[node] = self._is_lazy(node)
-        return found
-
-    def _is_lazy(self, node: fx.Node) -> bool:
         if is_part(node):
             return self.is_lazy(node.args[0])
         row = self.row(node)
@@ -155,21 +145,13 @@ class Translation:
 
     def reads(self, node: fx.Node) -> list[fx.Node]:
         """The values that a node reads, each once."""
-        if node not in self._reads:
-            found = [b for one in node.all_input_nodes if not is_symbolic(one)
-                     for b in self.bases(one)]  # fmt: skip
-            self._reads[node] = list(dict.fromkeys(found))
-        return self._reads[node]
+        read = (one for one in node.all_input_nodes if not is_symbolic(one))
+        return list(dict.fromkeys(base for one in read for base in self.bases(one)))
 
     # --- what can be said -------------------------------------------------------------------------
 
     def refusal(self, node: fx.Node) -> str | None:
         """Why a node is no part of a program; None: it is one."""
-        if node not in self._refusals:
-            self._refusals[node] = self._refusal(node)
-        return self._refusals[node]
-
-    def _refusal(self, node: fx.Node) -> str | None:
         row = self.row(node)
         if row is None or row.build is None:
             is_ours = is_operator(overload_of(node) or "")
@@ -305,8 +287,7 @@ class Building:
         self, node: fx.Node, row: Row, out: Out, args: list, kwargs: dict
     ) -> tuple[list, dict]:
         """The arguments with the element type in which PyTorch computes."""
-        names, apart = arguments_of(overload_of(node)), row.others
-        named = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        apart, named = row.others, given_of(node)
         if out.dtype is tile.boolean:  # a factor makes no numbers of conditions
             named.pop("alpha", None)
         flat = [a for name, a in named.items() if a is not None and name not in apart]
@@ -332,6 +313,7 @@ class Building:
             is_number = of == "other" and value.ndim == 0 and overload_of(node) in _BY_NUMBERS
             return cast(value, tile.f32 if is_number and kind in (tile.f16, tile.bf16) else kind)
 
+        names = arguments_of(overload_of(node))
         typed_args = [typed(n, a) for n, a in zip(names, args, strict=False)]
         return typed_args, {n: typed(n, v) for n, v in kwargs.items()}
 

@@ -105,11 +105,8 @@ def _compared(graph: CompiledGraph, step: Step, names: dict) -> list[StepReport]
     of_products = sum(_granted(node, exact) for node in products)
     found = []
     for result in results:
-        got = exact.of_run(result)
-        error, bound = (
-            _error(got, exact.value(result)),
-            _error(eager.value(result), exact.value(result)),
-        )
+        got, wanted = exact.of_run(result), exact.value(result)
+        error, bound = _error(got, wanted), _error(eager.value(result), wanted)
         slack = _SLACK.get(torch.bfloat16 if rounds else got.dtype, 0.0)
         is_right = error <= 2 * bound + slack + of_products
         line = line_of(result.args[0] if is_part(result) else result)

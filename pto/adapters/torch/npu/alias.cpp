@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/adapters/torch/npu/alias.hpp"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <utility>
@@ -43,22 +44,12 @@ c10::Storage cpu_storage(const at::Tensor& tensor) {
       c10::GetCPUAllocator(), storage.resizable()));
 }
 
-// Returns how many elements of its storage the tensor reaches.
-int64_t reach(const at::Tensor& tensor) {
-  if (tensor.is_contiguous()) return tensor.storage_offset() + tensor.numel();
-  int64_t last = tensor.storage_offset();
-  for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
-    last += (tensor.size(axis) - 1) * tensor.stride(axis);
-  }
-  return last + 1;
-}
-
 }  // namespace
 
 void check_memory(const at::Tensor& tensor) {
-  const auto held = static_cast<int64_t>(tensor.storage().nbytes());
-  if (tensor.numel() == 0) return;
-  const int64_t needed = reach(tensor) * static_cast<int64_t>(tensor.itemsize());
+  const size_t held = tensor.storage().nbytes();
+  const size_t needed = at::detail::computeStorageNbytes(
+      tensor.sizes(), tensor.strides(), tensor.itemsize(), tensor.storage_offset());
   TORCH_CHECK(needed <= held,
               error_message(c10::str("npu: a tensor of sizes ", tensor.sizes(), " needs ", needed,
                                      " bytes of a storage that has ", held),
