@@ -16,7 +16,7 @@ from onnx_cases import CPU, assigned, model_of, session
 
 import pto
 import pto.onnxruntime
-from pto.adapters.onnxruntime import costs
+from pto.adapters.onnxruntime import costs, group
 from pto.adapters.onnxruntime.table import TABLE
 from pto.config import TARGETS
 from pto.errors import InvalidValue
@@ -139,6 +139,70 @@ def test_a_gemm_with_a_constant_weight_is_a_layer(times, transposed, bias):
     x = {"x": np.random.randn(20, 70).astype("f")}
     want = session(model, CPU).run(None, x)[0]
     np.testing.assert_allclose(made.run(None, x)[0], want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_gemm_is_ours_where_the_model_does_not_tell_the_rank_of_its_operand(times):
+    times(100, 1)
+    nodes = [
+        helper.make_node("Squeeze", ["x", "axes"], ["a"]),
+        helper.make_node("Gemm", ["a", "w", "b"], ["z"], transB=1),
+    ]
+    inputs = [("x", F32, [1, 20, 70]), ("axes", TensorProto.INT64, [1])]
+    constants = [("w", WEIGHT.reshape(-1)[: 30 * 70].reshape(30, 70)), ("b", WEIGHT[:30, 0, 0, 0])]
+    model = model_of(nodes, inputs, [("z", F32, None)], constants)
+    made = session(model)
+    assert assigned(made) == [["Gemm"]]
+    x = {"x": np.random.randn(1, 20, 70).astype("f"), "axes": np.array([0])}
+    want = session(model, CPU).run(None, x)[0]
+    np.testing.assert_allclose(made.run(None, x)[0], want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scales", [(0.3, 0.7), (0.3, 0.3), (0.3,)])
+def test_layers_whose_scales_differ_share_a_kernel(times, monkeypatch, scales):
+    times(100, 1)
+    nodes, value = [], "x"
+    for i in range(len(scales)):
+        nodes.append(helper.make_node("Mul", [value, f"scale{i}"], [f"a{i}"]))
+        nodes.append(helper.make_node("Sin", [f"a{i}"], [f"b{i}"]))
+        nodes.append(helper.make_node("MatMul", [f"b{i}", "w"], [value := f"c{i}"]))
+    constants = [(f"scale{i}", np.float32(one)) for i, one in enumerate(scales)]
+    constants.append(("w", WEIGHT.reshape(-1)[: 64 * 64].reshape(64, 64)))
+    model = model_of(nodes, [("x", F32, [32, 64])], [(value, F32, [32, 64])], constants)
+    compiled = set()
+    monkeypatch.setattr(group, "compile_ahead", lambda made, *_: compiled.add(made.index))
+    made = session(model)
+    assert assigned(made) == [["Mul", "Sin"], ["MatMul"]] * len(scales)
+    assert len(compiled) == 1
+    x = {"x": np.random.default_rng(0).standard_normal((32, 64), np.float32)}
+    want = session(model, CPU).run(None, x)[0]
+    np.testing.assert_allclose(made.run(None, x)[0], want, rtol=1e-4, atol=1e-3)
+
+
+def priced(monkeypatch, **nodes):
+    """Sets what these nodes take; others take no time."""
+    columns = cells(0, 0)
+    for column in columns.values():
+        column["nodes"] |= nodes
+    monkeypatch.setattr(pto.config, "onnxruntime_takes", "faster")
+    monkeypatch.setattr(costs, "table", lambda: columns)
+
+
+@pytest.mark.parametrize("axis, is_ours", [(0, False), (1, True), (-1, True)])
+def test_a_gather_costs_by_the_blocks_that_it_moves(monkeypatch, axis, is_ours):
+    """A row of the table is one block, an element of a column another."""
+    priced(monkeypatch, Gather=[1, 10, 2, 1])
+    node = helper.make_node("Gather", ["x", "i"], ["z"], axis=axis)
+    x, z = [500, 60], [3, 60] if axis == 0 else [500, 3]
+    model = model_of([node], [("x", F32, x)], [("z", F32, z)], [("i", np.array([4, 0, 2]))])
+    assert assigned(session(model)) == [["Gather"]] * is_ours
+
+
+@pytest.mark.parametrize("exponent, is_ours", [(2, False), (3, False), (4, True), (2.5, True)])
+def test_a_power_that_stock_multiplies_costs_what_a_product_costs(monkeypatch, exponent, is_ours):
+    priced(monkeypatch, Pow=[100, 0, 10, 0], Mul=[1, 0, 10, 0])
+    node = helper.make_node("Pow", ["x", "y"], ["z"])
+    model = model_of([node], [("x", F32, [9])], [("z", F32, [9])], [("y", np.float32(exponent))])
+    assert assigned(session(model)) == [["Pow"]] * is_ours
 
 
 def quantised(name):

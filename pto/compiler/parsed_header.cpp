@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <mutex>
-#include <set>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -24,25 +24,26 @@ namespace fs = std::filesystem;
 constexpr int kKernelsBefore = 4;  // making it takes the time that four kernels save
 constexpr std::string_view kSuffix = ".gch";
 
-// A set of texts that many threads use.
+// Texts that many threads note.
 class Noted {
  public:
-  // False where it was noted before.
-  bool add(const std::string& text) {
+  // Returns how often the text has been noted, this time among them.
+  int add(const std::string& text) {
     const std::lock_guard lock(mutex_);
-    return texts_.insert(text).second;
+    return ++times_[text];
   }
   bool has(const std::string& text) {
     const std::lock_guard lock(mutex_);
-    return texts_.count(text) != 0;
+    return times_.count(text) != 0;
   }
 
  private:
   std::mutex mutex_;
-  std::set<std::string> texts_;
+  std::map<std::string, int> times_;
 };
 
 Noted verified, tried;
+Noted lacked;  // headers of texts by hand, once for each compilation without
 
 constexpr std::string_view kHostedInclude = "#include \"pto/pto-inst.hpp\"\n";
 constexpr std::string_view kLibraryInclude = "#include \"pto/ops/";  // of the library's kernels
@@ -104,6 +105,8 @@ bool ParsedHeader::find() const {
 
 bool ParsedHeader::pays() const {
   if (entry_.empty() || tried.has(path())) return false;
+  // A folder is full of generated kernels, which say nothing of more texts by hand.
+  if (header_.kind == Source::Hosted) return lacked.add(path()) > kKernelsBefore;
   int kernels = 0;
   std::error_code error;
   for (fs::directory_iterator at(cache_.directory(), error), end; at != end; at.increment(error))
@@ -117,7 +120,7 @@ Source ParsedHeader::used_by(Source source) const {
 }
 
 void ParsedHeader::make(const std::function<bool()>& interrupted) const {
-  if (!tried.add(path())) return;
+  if (tried.add(path()) > 1) return;
   try {
     const WorkFolder work(cache_.directory(), "work-");
     const std::string made = parse_header(toolchain_, header_, work.path(), settings_, interrupted);

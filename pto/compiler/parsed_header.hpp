@@ -29,7 +29,8 @@ class ParsedHeader {
   bool find() const;
 
   // True where it is not there, the source would use it, and the folder holds so many kernels that
-  // as many more earn the time that making it takes.
+  // as many more earn the time that making it takes; of texts by hand, where this process has
+  // compiled so many.
   bool pays() const;
 
   // Returns the source with the options that use it.

@@ -101,8 +101,16 @@ TEST_F(Header, of_programs_is_another_one) {
   EXPECT_EQ(headers("p").size(), 2) << "kernels use their own";
 }
 
+TEST_F(Header, of_texts_by_hand_is_not_made_since_many_kernels_were_generated) {
+  for (int value = 0; value < 5; ++value) object_in("many", answer(value));
+  const size_t before = headers("many").size();
+  object_in("many", by_hand("1"));
+  EXPECT_EQ(headers("many").size(), before);
+}
+
 TEST_F(Header, of_texts_by_hand_is_another_one_for_those_that_change_no_instruction) {
-  for (int value = 0; value < 4; ++value) object_in("h", answer(value));
+  for (const char* value : {"0", "1", "2", "3"}) object_in("h", by_hand(value));
+  ASSERT_EQ(headers("h").size(), 0) << "of four kernels";
   object_in("h", by_hand("std::max(1, 4)"));
   ASSERT_EQ(headers("h").size(), 1);
   const Source text = by_hand("std::max(1, 5)");

@@ -103,11 +103,11 @@ def table() -> dict[str, dict]:
     return checked(text)
 
 
-def elements(value: OnnxValue) -> int:
-    """The elements of a value, with what open sizes count as."""
+def elements(value: OnnxValue, first: int = 0, last: int | None = None) -> int:
+    """The elements of a value, or of these axes of it, with what open sizes count as."""
     sizes = [n if isinstance(n, int) else OPEN if axis else OPEN_FIRST
              for axis, n in enumerate(value.shape or ())]  # fmt: skip
-    return math.prod(sizes)
+    return math.prod(sizes[first:last])
 
 
 def _most(node: OnnxNode) -> int:
@@ -155,13 +155,34 @@ def product_us(node: OnnxNode) -> list[float] | None:
     return [cell * millions for cell in line[nearest]]
 
 
-_PRODUCTS = {"MatMul": product_us, "Gemm": product_us, "Conv": convolution_us}
+def gather_us(node: OnnxNode) -> list[float] | None:
+    """Microseconds of a Gather by stock and by ours. It was measured with blocks of one element;
+    the elements of a longer block are moved together."""
+    x, indices, result = node.input(0), node.input(1), node.outputs[0]
+    column = table()[target()]["nodes"]
+    if node.type not in column or not x.shape:
+        return None
+    outer = elements(x, 0, node.get("axis", 0) % len(x.shape))
+    blocks, moved = max(outer * elements(indices), 1), elements(result)
+    both = column[node.type], column[MOVE]
+    (stock_us, block_stock, ours_us, block_ours), (_, stock_ns, _, ours_ns) = both
+    if moved <= blocks:
+        stock_ns = ours_ns = 0.0
+    return [stock_us + (blocks * block_stock + moved * stock_ns) / 1e3,
+            ours_us + (blocks * block_ours + moved * ours_ns) / 1e3]  # fmt: skip
+
+
+_ALONE = {"MatMul": product_us, "Gemm": product_us, "Conv": convolution_us, "Gather": gather_us}
+_MULTIPLIED = (2, 3)  # exponents for which stock multiplies
 
 
 def _cell(cells: dict, node: OnnxNode) -> list[float] | None:
     """The cell of a node, less what it would take to read a second tensor, where it reads but a
     number or a row; what our kernel reads is counted for the group."""
     name = _SAME.get(node.type, node.type)
+    exponent = node.data(1) if name == "Pow" else None
+    if exponent is not None and exponent.size == 1 and exponent.item() in _MULTIPLIED:
+        name = "Mul"
     if name not in cells:
         return None
     stock_us, stock_ns, ours_us, ours_ns = cells[name]
@@ -170,10 +191,7 @@ def _cell(cells: dict, node: OnnxNode) -> list[float] | None:
         ours_ns -= half
         small = [v for v in node.inputs if v is not None and elements(v) * 8 <= _most(node)]
         stock_ns -= half if small else 0.0
-    elif name.endswith("Softmax") and node.get("axis", -1) not in (
-        -1,
-        len(node.input(0).shape) - 1,
-    ):
+    elif name.endswith("Softmax") and (node.get("axis", -1) + 1) % max(len(node.input(0).shape), 1):
         stock_us += 2 * cells["Transpose"][0]
         stock_ns += 2 * cells["Transpose"][1]
     return [stock_us, stock_ns, ours_us, ours_ns]
@@ -186,8 +204,8 @@ def estimate(
     stock: Stock,
 ) -> Estimate:
     """Our time and stock's for a group of nodes with these inputs and outputs."""
-    if len(nodes) == 1 and nodes[0].type in _PRODUCTS and nodes[0].domain == "":
-        us = _PRODUCTS[nodes[0].type](nodes[0])
+    if len(nodes) == 1 and nodes[0].type in _ALONE and nodes[0].domain == "":
+        us = _ALONE[nodes[0].type](nodes[0])
         return Estimate(us[1], us[0]) if us else Estimate(0, 0, nodes[0].type)
     column = table()[target()]
     move_ns = column["nodes"][MOVE][3]

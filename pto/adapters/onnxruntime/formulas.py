@@ -90,11 +90,7 @@ def selu(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def leaky_relu(node: OnnxNode, x: Tensor) -> Tensor:
-    return tile.where(x < 0, x * node.get("alpha", 0.01), x)
-
-
-def p_relu(node: OnnxNode, x: Tensor, slope: Tensor) -> Tensor:
-    return tile.where(x < 0, x * slope, x)
+    return tile.leaky_relu(x, node.get("alpha", 0.01))
 
 
 def thresholded_relu(node: OnnxNode, x: Tensor) -> Tensor:
@@ -112,7 +108,7 @@ def hard_sigmoid(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def hard_swish(node: OnnxNode, x: Tensor) -> Tensor:
-    return x * tile.clip(x * (1 / 6) + 0.5, 0.0, 1.0)
+    return x * activations.hard_sigmoid(x, 1 / 6, 0.5)
 
 
 def swish(node: OnnxNode, x: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 """A graph of ONNX Runtime as the planner sees it: the JSON of describe.hpp as objects."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -84,10 +84,22 @@ def _value(name: str, fields: dict) -> OnnxValue:
     return OnnxValue(name, dtype, shape, fields["constant"], fields["output"], data)
 
 
+def _note_matrices(node: dict, values: dict[str, OnnxValue]) -> None:
+    """Gives the operands and the result of a Gemm their rank, where nothing else says it."""
+    if node["type"] == "Gemm" and not node["domain"]:
+        a, b, result = (values[name] for name in (*node["inputs"][:2], node["outputs"][0]))
+        columns = b.shape and b.shape[0 if node["attributes"].get("transB", 0) else 1]
+        for value, last in ((a, None), (b, None), (result, columns)):
+            if value.shape is None:
+                values[value.name] = replace(value, shape=(None, last))
+
+
 def parse(text: str) -> OnnxGraph:
     """The graph of a description."""
     fields = json.loads(text)
     values = {name: _value(name, value) for name, value in fields["values"].items()}
+    for node in fields["nodes"]:
+        _note_matrices(node, values)
     nodes = tuple(
         OnnxNode(
             place, node["name"], node["type"], node["domain"], node["since"], node["provider"],

@@ -9,7 +9,7 @@ thread may plan.
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pto import _core
@@ -32,32 +32,54 @@ class Group:
     nodes: tuple[OnnxNode, ...]
     inputs: tuple[OnnxValue, ...]
     outputs: tuple[OnnxValue, ...]
+    learns: bool = False  # every number that a model may have learned comes in as a tensor
 
 
-def is_number(node: OnnxNode, place: int) -> bool:
+def is_number(node: OnnxNode, place: int, learns: bool = False) -> bool:
     """Says whether an input becomes a constant of the kernel; a number that a model has learned is
-    read at the call, so that its layers share a kernel."""
+    read at the call, so that its layers share a kernel. One without axes is taken to be part of a
+    formula, unless the group `learns`."""
     value, row = node.inputs[place], row_of(node)
     if value.data is None or value.data.size != 1:
         return False
-    is_learned = value.dtype == "f32" and bool(value.shape)
+    is_learned = value.dtype == "f32" and (learns or bool(value.shape))
     return not (place in row.read or (row.learns and is_learned))
 
 
-def group_of(nodes: Sequence[OnnxNode], outputs: Sequence[OnnxValue]) -> Group:
+def group_of(nodes: Sequence[OnnxNode], outputs: Sequence[OnnxValue], learns=False) -> Group:
     """The group of these nodes that gives these values."""
     inside = {value.name for node in nodes for value in node.outputs if value is not None}
-    inputs = {value.name: value for value in _read(nodes) if value.name not in inside}
-    return Group(tuple(nodes), tuple(inputs.values()), tuple(outputs))
+    inputs = {value.name: value for value in _read(nodes, learns) if value.name not in inside}
+    return Group(tuple(nodes), tuple(inputs.values()), tuple(outputs), learns)
 
 
-def _read(nodes: Sequence[OnnxNode]) -> Iterator[OnnxValue]:
+def _read(nodes: Sequence[OnnxNode], learns: bool) -> Iterator[OnnxValue]:
     """The values that the formulas take as tensors."""
     for node in nodes:
         constants = row_of(node).constants
         for place, value in enumerate(node.inputs):
-            if value is not None and place not in constants and not is_number(node, place):
+            if value is not None and place not in constants and not is_number(node, place, learns):
                 yield value
+
+
+def share(groups: Sequence[Group], fits: Callable[[Group], bool]) -> list[Group]:
+    """The groups, where those that differ by numbers alone, as the scales of a quantised model's
+    layers, read them and so have one kernel."""
+    learning = {structure(one): group_of(one.nodes, one.outputs, True) for one in groups}
+    kinds = list(map(structure, learning.values()))
+    for kind, one in zip(kinds, learning.values(), strict=True):
+        if kinds.count(kind) > 1 and fits(one) and traces(one):
+            _sharing.add(kind)
+    return list(map(shared, groups))
+
+
+def shared(group: Group) -> Group:
+    """The group as the last share() of one of its kind has it."""
+    learning = group_of(group.nodes, group.outputs, True)
+    return learning if structure(learning) in _sharing else group
+
+
+_sharing: set[str] = set()
 
 
 def build(group: Group, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -72,7 +94,8 @@ def build(group: Group, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         row = row_of(node)
         arguments = [
             None if value is None or place in row.constants
-            else wide(_number(trace, value) if is_number(node, place) else traced[value.name])
+            else wide(_number(trace, value) if is_number(node, place, group.learns)
+                      else traced[value.name])
             for place, value in enumerate(node.inputs)
         ]  # fmt: skip
         results = row.build(node, *arguments)
@@ -226,7 +249,7 @@ def structure(group: Group) -> str:
     for node in group.nodes:
         fixed = row_of(node).constants
         read = [
-            about(v, v is not None and (place in fixed or is_number(node, place)))
+            about(v, v is not None and (place in fixed or is_number(node, place, group.learns)))
             for place, v in enumerate(node.inputs)
         ]
         made = [about(v) for v in node.outputs]

@@ -23,7 +23,7 @@ from pto.side_by_side import side_by_side
 
 # An operator takes 32 tensors, and a kernel 64 with results and temporaries: these leave room.
 INPUTS_MAX, OUTPUTS_MAX, NODES_MAX = 12, 8, 48
-AHEAD_MAX = 12  # kernels that a session compiles for other shapes too: a second or two
+AHEAD_MAX = 8  # kernels that a session compiles for other shapes too: a second or two
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def plan(text: str, answer: int) -> None:
         ours = {n.place for n in graph.nodes if costs.is_ours(n) and groups.is_served(n)}
         stock = Stock(graph, ours)
     taken = [part for nodes in partition(graph, stock) for part in _decided(nodes, graph, stock)]
-    compile_ahead([part for part in taken if groups.fuses(part.nodes[0])])
+    fused = [part for part in taken if groups.fuses(part.nodes[0])]
+    compile_ahead(groups.share(fused, lambda group: len(group.inputs) <= INPUTS_MAX))
     for part in taken:
         (first, *others) = part.nodes
         if not others and row_of(first).view is not None:
@@ -155,7 +156,7 @@ def build(text: str, answer: int) -> None:
         build_call(graph, answer)
         return
     outputs = [v for node in graph.nodes for v in node.outputs if v and v.name in graph.outputs]
-    group = groups.group_of(graph.nodes, outputs)
+    group = groups.shared(groups.group_of(graph.nodes, outputs))
     made = groups.operator_of(group)
     inputs = [[graph.inputs.index(value.name)] for value in group.inputs]
     places = [graph.outputs.index(value.name) for value in outputs]

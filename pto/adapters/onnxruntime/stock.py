@@ -54,12 +54,8 @@ class Stock:
     def _is_private(self, value: OnnxValue, types: Sequence[str]) -> bool:
         """Says whether a node of these types makes a value that only one node reads."""
         maker = self._maker.get(value.name)
-        if (
-            maker is None
-            or maker.place in self._ours
-            or value.is_output
-            or len(self._readers[value.name]) != 1
-        ):
+        is_theirs = maker is not None and maker.place not in self._ours
+        if not is_theirs or value.is_output or len(self._readers[value.name]) != 1:
             return False
         return maker.type in types or ("Conv" in types and maker.place in self._sums)
 

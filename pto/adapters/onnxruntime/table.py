@@ -103,7 +103,7 @@ TABLE: dict[str, Row] = {
     "Sigmoid": Row(6, 13, f.of(tile.sigmoid)),
     "Tanh": Row(6, 13, f.of(tile.tanh)),
     "LeakyRelu": Row(6, 16, f.leaky_relu),
-    "PRelu": Row(7, 16, f.p_relu),
+    "PRelu": Row(7, 16, f.of(tile.leaky_relu)),
     "ThresholdedRelu": Row(10, 22, f.thresholded_relu),
     "Elu": Row(6, 22, f.elu),
     "Celu": Row(12, 12, f.celu),
