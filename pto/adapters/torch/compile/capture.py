@@ -13,6 +13,7 @@ from typing import Any
 import pto.torch  # noqa: F401 makes torch.ops.pto
 import torch
 from pto.adapters.torch.compile.compiled import CompiledGraph
+from pto.adapters.torch.compile.entry import forget_streams, with_short_entry
 from pto.adapters.torch.compile.foreach import of_lists
 from pto.adapters.torch.compile.fragments import runs_faster_in_eager
 from pto.adapters.torch.compile.options import Options, checked
@@ -23,7 +24,6 @@ from torch._decomp import (
     core_aten_decompositions,
     get_decompositions,
 )
-from torch._dynamo import graph_bytecode_inputs
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import SkipFrame
 from torch._guards import TracingContext
@@ -94,21 +94,7 @@ def backend(
     with kept_whole():
         made = compile_(graph, inputs)
     forget_streams(graph)
-    return made
-
-
-def forget_streams(graph: fx.GraphModule) -> None:
-    """Lets calls of a graph that takes none of the noted objects by its number pass on no stream.
-
-    PyTorch notes the current stream of an accelerator, such as the emulated npu, beside each graph,
-    and would find and keep it at each call, which takes as long as two small operations.
-    """
-    noted = graph_bytecode_inputs.index_to_external_object_weakref
-    parts = [part for part in graph.modules() if isinstance(part, fx.GraphModule)]
-    targets = " ".join(str(node.target) for part in parts for node in part.graph.nodes)
-    takes_one = any(name in targets for name in ("streams.", "external_object", "leaf_function"))
-    if len(noted) == 1 and isinstance(noted[0](), torch.Stream) and not takes_one:
-        graph_bytecode_inputs.reset_user_object_tracking()
+    return with_short_entry(graph, inputs, made)
 
 
 def compiled(
