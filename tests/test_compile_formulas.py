@@ -105,6 +105,10 @@ CASES = {
         lambda x, y: (torch.linalg.cross(x, y, dim=0) * 2, torch.linalg.cross(x[:, :1], y, dim=0),
                       torch.linalg.cross(x.T, y.T) + 1, torch.cross(x.long(), y.long(), 0)),
         randn(3, 7), randn(3, 7)),
+    "windows side by side": (
+        lambda x: [F.unfold(x, *one) * 2 for one in
+                   [(2, 1, 0, 2), ((2, 3), 1, 0, (2, 3)), (3, 1, 1), ((2, 1), 1, (1, 0), (3, 2)),
+                    (6, 1, 0, 6), ((1, 7), 1, 0, (1, 7))]], PLANES),
     "averages": (pools(F.avg_pool2d, (3, 1, 1, False, False), ((2, 1), (2, 1), 0, True),
                        ((4, 3), (3, 1), (2, 1), True), (3, (2, 1), 1, True, False),
                        ((2, 3), 1, 0, False, True, 4)), PLANES),
@@ -288,6 +292,8 @@ REFUSED = {
         lambda x: F.avg_pool2d(x.view(1, 2, 4).double(), (1, 3), 2), "in steps along rows"),
     "a pool with gaps": (lambda x: F.max_pool2d(x.view(1, 2, 4).double(), (1, 2), 1, 0, 2),
                          "gaps in its windows"),
+    "windows with gaps": (lambda x: F.unfold(x.view(1, 1, 2, 4).double(), (1, 2), 2),
+                          "windows with gaps"),
     "a pool with large windows": (lambda x: F.avg_pool2d(x.double().repeat(4, 4)[None], 6, 1),
                                   "large windows"),
     "a factor with a fraction for integers": (

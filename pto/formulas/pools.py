@@ -95,6 +95,20 @@ class Windows:
             total = element if total is None else total + element
         return total / self._divisor(x, counts_pad, divisor)
 
+    def columns(self, x: Tensor) -> Tensor:
+        """The elements of each window: axes of a window's places, then those of the windows."""
+        axes, sizes, counts = self._axes(x), self.sizes, self.counts
+        around = list(x.shape[: axes[0]])
+        if not self.are_apart:
+            found = [tile.unsqueeze(one, axes[0]) for _, one in self._elements(x, 0)]
+            return tile.reshape(tile.concat(found, axes[0]), [*around, *sizes, *counts])
+        for axis, size, count in zip(axes, sizes, counts, strict=True):
+            x = part(x, axis, 0, count * size)
+        pairs = zip(counts, sizes, strict=True)
+        x = tile.reshape(x, [*around, *(n for pair in pairs for n in pair)])
+        places = range(len(around) + 1, x.ndim, 2)
+        return tile.permute(x, [*range(len(around)), *places, *(at - 1 for at in places)])
+
     def average_gradient(
         self, d: Tensor, x: Tensor, counts_pad: bool, divisor: int | None
     ) -> Tensor:

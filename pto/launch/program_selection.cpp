@@ -16,6 +16,7 @@
 #include "pto/launch/joined_axes.hpp"
 #include "pto/launch/positions.hpp"
 #include "pto/launch/progressions.hpp"
+#include "pto/launch/short_rows.hpp"
 #include "pto/launch/strided_copy.hpp"
 
 namespace pto {
@@ -142,35 +143,43 @@ void copy_row(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t 
   for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
 }
 
-// Copies the short rows of a walk in a loop over their positions. Out of a table that no cache
-// holds it asks for later rows early, which takes longer where one does.
-template <class T>
-void gather_rows(const Walk& walk, T* out, const T* x, int32_t threads) {
+// Copies the short rows of a walk in a loop over their positions, each by `copy`. Out of a table
+// that is larger than the second cache it asks for later rows early.
+template <class Copy>
+void gather_rows(const Walk& walk, char* out, const char* x, int32_t threads, const Copy& copy) {
   constexpr int64_t kLine = 64, kAhead = 2048;
   Walk rows = walk;
-  const int64_t size = rows.loops.back().size, bytes = size * int64_t(sizeof(T));
+  const int64_t item = walk.item_bytes, bytes = rows.loops.back().size * item;
+  const int64_t step = rows.far_step * item;
   rows.loops.pop_back();
   const int64_t ahead = walk.is_far ? kAhead / bytes + 1 : 0;
   const auto cut = static_cast<size_t>(rows.largest(true));
-  const auto copy = [&](const Loop& row, int64_t near, int64_t far, int64_t index) {
-    const int64_t* const at = rows.positions + index;
-    const auto of = [&](int64_t i) { return x + far + at[i * row.index] * rows.far_step; };
-    for (int64_t i = 0; i < row.size; ++i) {
-      if (ahead > 0 && i + ahead < row.size)
-        for (int64_t k = 0; k < size; k += kLine / int64_t(sizeof(T)))
-          __builtin_prefetch(of(i + ahead) + k, 0, 2);
-      copy_row(out + near + i * row.near, 1, of(i), 1, size);
+  const auto copy_rows = [&](const Loop& row, int64_t near, int64_t far, int64_t index) {
+    const int64_t* at = rows.positions + index;
+    const char* const from = x + far * item;
+    char* to = out + near * item;
+    const int64_t count = row.size, next = row.near * item, by = row.index;
+    for (int64_t i = 0; i < count; ++i, to += next, at += by) {
+      if (ahead > 0 && i + ahead < count)
+        for (int64_t k = 0; k < bytes; k += kLine)
+          __builtin_prefetch(from + at[ahead * by] * step + k, 0, 2);
+      copy(to, from + *at * step, bytes);
     }
   };
-  for_blocks(rows.loops[cut].size, walk.items * walk.item_bytes * 2, threads,
-             [&](int32_t, int64_t first, int64_t last) { rows.run(cut, first, last, copy); });
+  for_blocks(rows.loops[cut].size, walk.items * item * 2, threads,
+             [&](int32_t, int64_t first, int64_t last) { rows.run(cut, first, last, copy_rows); });
+}
+void gather_rows(const Walk& walk, char* out, const char* x, int32_t threads) {
+  with_copy_of(walk.loops.back().size * walk.item_bytes,
+               [&](const auto& copy) { gather_rows(walk, out, x, threads, copy); });
 }
 
 template <class T>
 void gather(const Walk& walk, T* out, const T* x, int32_t threads) {
   constexpr int64_t kShort = 4096;  // bytes of a row
   if (walk.has_rows() && walk.loops.back().size * walk.item_bytes <= kShort)
-    return gather_rows(walk, out, x, threads);
+    return gather_rows(walk, reinterpret_cast<char*>(out), reinterpret_cast<const char*>(x),
+                       threads);
   const auto cut = static_cast<size_t>(walk.largest(true));
   const int64_t count = walk.loops[cut].size, bytes = walk.items * walk.item_bytes * 2;
   for_blocks(count, bytes, threads, [&](int32_t, int64_t first, int64_t last) {

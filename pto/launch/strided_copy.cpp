@@ -5,17 +5,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "pto/abi/limits.h"
 #include "pto/abi/transpose.h"
 #include "pto/base/error.hpp"
 #include "pto/launch/pool.hpp"
+#include "pto/launch/short_rows.hpp"
 
 namespace pto {
 namespace {
 
 constexpr int64_t kBlockBytes = 128 << 10, kMostBlocks = 64, kLineBytes = 64, kRowBytes = 2048;
+constexpr int64_t kShortRow = 16;                        // elements
+constexpr int64_t kAsideBytes = 8192, kStepBytes = 256;  // of short rows, and of their lines, aside
 
 struct Axis {
   int64_t size, to, from;  // strides in bytes
@@ -66,7 +70,8 @@ int64_t copy_backwards(char* to, const char* from, int64_t count) {
 }
 
 // A copy in parts: single rows along the destination's innermost axis; or matrices, pieces of such
-// rows, which are transposed where the source's innermost axis is another.
+// rows, which are transposed where the source's innermost axis is another. Short rows, one behind
+// another in the destination, are one row there: the pieces are brought beside each other first.
 class StridedCopy {
  public:
   StridedCopy(char* to, const char* from, std::vector<Axis> axes, int item_bytes)
@@ -87,12 +92,24 @@ class StridedCopy {
     const int64_t cuts = quotient_up(lines_.size, step_) * quotient_up(row_.size, piece_);
     // Parts of the innermost outer axis follow each other in steps, unless they are cut.
     const Axis inner = outer_.empty() || cuts > 1 ? Axis{1, 0, 0} : outer_.back();
-    for (int64_t part = first; part < last;) {
-      auto [to, from] = place_of(part / cuts);
-      const int64_t end = std::min(last, part - part % inner.size + inner.size);
-      for (; part < end; ++part, to += inner.to, from += inner.from)
-        is_transposed_ ? copy_matrix(part % cuts, to, from) : copy_row(to, from);
-    }
+    const auto for_parts = [&](const auto& copy) {
+      for (int64_t part = first; part < last;) {
+        auto [to, from] = place_of(part / cuts);
+        const int64_t end = std::min(last, part - part % inner.size + inner.size);
+        for (; part < end; ++part, to += inner.to, from += inner.from) copy(part, to, from);
+      }
+    };
+    const bool are_dense = row_.to == item_bytes_ && row_.from == item_bytes_;
+    const int64_t bytes = row_.size * item_bytes_;
+    if (is_transposed_)
+      for_parts(
+          [&](int64_t part, char* to, const char* from) { copy_matrix(part % cuts, to, from); });
+    else if (are_dense)
+      with_copy_of(bytes, [&](const auto& copy) {
+        for_parts([&](int64_t, char* to, const char* from) { copy(to, from, bytes); });
+      });
+    else
+      for_parts([&](int64_t, char* to, const char* from) { copy_row(to, from); });
   }
 
  private:
@@ -109,9 +126,24 @@ class StridedCopy {
     if (beside == outer_.end()) return;
     lines_ = taken(static_cast<size_t>(beside - outer_.begin()));
     const int64_t few = kLineBytes / item_bytes_;  // that the source has in a cache line
+    is_transposed_ = true;
+    if (joins_short_rows()) return;
     piece_ = std::min(row_.size, std::max(kRowBytes, kBlockBytes / lines_.size) / item_bytes_);
     step_ = std::max(kBlockBytes / (piece_ * item_bytes_) / few * few, few);
-    is_transposed_ = true;
+  }
+  // Takes the axis along which short rows lie one behind another in the destination.
+  bool joins_short_rows() {
+    const auto next = std::find_if(outer_.begin(), outer_.end(), [&](const Axis& axis) {
+      return axis.to == row_.size * item_bytes_;
+    });
+    if (row_.size > kShortRow || next == outer_.end()) return false;
+    short_ = row_;
+    row_ = taken(static_cast<size_t>(next - outer_.begin()));
+    row_ = {row_.size * short_.size, item_bytes_, row_.from};
+    step_ = std::min(lines_.size, kStepBytes / item_bytes_);
+    piece_ = kAsideBytes / (step_ * item_bytes_) / short_.size * short_.size;
+    piece_ = std::min(piece_, row_.size);
+    return true;
   }
   static int64_t quotient_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -131,15 +163,32 @@ class StridedCopy {
   void copy_matrix(int64_t cut, char* to, const char* from) const {
     const int64_t steps = quotient_up(lines_.size, step_), line = cut % steps * step_;
     const int64_t first = cut / steps * piece_;
-    pto_transpose(to + line * lines_.to + first * row_.to, lines_.to,
-                  from + line * lines_.from + first * row_.from, row_.from,
-                  std::min(step_, lines_.size - line), std::min(piece_, row_.size - first),
+    const int64_t lines = std::min(step_, lines_.size - line);
+    const int64_t length = std::min(piece_, row_.size - first);
+    alignas(64) char aside[kAsideBytes];
+    int64_t apart = row_.from;
+    from += line * lines_.from;
+    if (short_.size > 1) {
+      bring_together(aside, from + first / short_.size * row_.from, lines, length / short_.size);
+      from = aside;
+      apart = lines * item_bytes_;
+    } else {
+      from += first * apart;
+    }
+    pto_transpose(to + line * lines_.to + first * row_.to, lines_.to, from, apart, lines, length,
                   item_bytes_);
   }
+  // Copies elements of some lines of short rows one behind another.
+  void bring_together(char* to, const char* from, int64_t lines, int64_t rows) const {
+    int64_t bytes = lines * item_bytes_, count = short_.size;
+    if (short_.from == bytes) bytes *= std::exchange(count, 1);
+    with_copy_of(bytes, [&](const auto& copy) {
+      for (int64_t row = 0; row < rows; ++row, from += row_.from)
+        for (int64_t i = 0; i < count; ++i, to += bytes) copy(to, from + i * short_.from, bytes);
+    });
+  }
   void copy_row(char* to, const char* from) const {
-    if (row_.to == item_bytes_ && row_.from == item_bytes_)
-      std::memcpy(to, from, size_t(row_.size * item_bytes_));
-    else if (item_bytes_ == 4)
+    if (item_bytes_ == 4)
       copy_items<uint32_t>(to, from);
     else if (item_bytes_ == 2)
       copy_items<uint16_t>(to, from);
@@ -161,7 +210,7 @@ class StridedCopy {
   char* const to_;
   const char* const from_;
   std::vector<Axis> outer_;  // besides those of a part
-  Axis row_{1, 0, 0}, lines_{1, 0, 0};
+  Axis row_{1, 0, 0}, lines_{1, 0, 0}, short_{1, 0, 0};
   const int item_bytes_;
   bool is_transposed_ = false;
   int64_t step_ = 1, piece_ = 1, parts_ = 1;  // lines and elements of a row in a part; parts

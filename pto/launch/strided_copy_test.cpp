@@ -37,15 +37,10 @@ Layout random_layout(std::mt19937& random, const std::vector<int64_t>& sizes) {
 }
 
 template <class T>
-void copies(std::mt19937& random) {
-  std::vector<int64_t> sizes(random() % 6);
-  for (int64_t& size : sizes) size = 1 + int64_t(random() % (sizes.size() < 3 ? 300 : 20));
-  if (!sizes.empty() && random() % 8 == 0) sizes[random() % sizes.size()] = int64_t(random() % 2);
-  if (!sizes.empty() && random() % 2 == 0)
-    sizes[random() % sizes.size()] = 2 + int64_t(random() % 3);
+void copies_between(std::mt19937& random, const std::vector<int64_t>& sizes, const Layout& to,
+                    const Layout& from) {
   const int64_t count =
       std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
-  const Layout to = random_layout(random, sizes), from = random_layout(random, sizes);
   std::vector<T> source(size_t(std::max<int64_t>(from.length, 1))),
       found(size_t(std::max<int64_t>(to.length, 1)), T(7));
   for (T& x : source) x = T(random());
@@ -65,6 +60,17 @@ void copies(std::mt19937& random) {
                            << testing::PrintToString(from.strides);
 }
 
+template <class T>
+void copies(std::mt19937& random) {
+  std::vector<int64_t> sizes(random() % 6);
+  for (int64_t& size : sizes) size = 1 + int64_t(random() % (sizes.size() < 3 ? 300 : 20));
+  if (!sizes.empty() && random() % 8 == 0) sizes[random() % sizes.size()] = int64_t(random() % 2);
+  if (!sizes.empty() && random() % 2 == 0)
+    sizes[random() % sizes.size()] = 2 + int64_t(random() % 3);
+  const Layout to = random_layout(random, sizes), from = random_layout(random, sizes);
+  copies_between<T>(random, sizes, to, from);
+}
+
 TEST(StridedCopy, moves_every_element_between_any_layouts) {
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
@@ -73,6 +79,28 @@ TEST(StridedCopy, moves_every_element_between_any_layouts) {
     copies<uint32_t>(random);
     copies<uint64_t>(random);
   }
+}
+
+// As patches of a picture become rows of pixels: short rows stand one behind another.
+template <class T>
+void joins_rows(std::mt19937& random) {
+  for (const int64_t row : {2, 3, 15, 16, 17})
+    for (const int64_t lines : {1, 3, 4, 70, 300}) {
+      const std::vector<int64_t> sizes = {lines, 90, row};
+      const Layout to{{90 * row, row, 1}, 0, lines * 90 * row};
+      const Layout apart{{1, lines, 90 * lines}, 0, 90 * row * lines};
+      const Layout gaps{{1, lines * row + 1, lines}, 0, 90 * (lines * row + 1)};
+      copies_between<T>(random, sizes, to, apart);
+      copies_between<T>(random, sizes, to, gaps);
+    }
+}
+
+TEST(StridedCopy, short_rows_that_follow_each_other_are_transposed_together) {
+  std::mt19937 random(1);
+  joins_rows<uint8_t>(random);
+  joins_rows<uint16_t>(random);
+  joins_rows<uint32_t>(random);
+  joins_rows<uint64_t>(random);
 }
 
 }  // namespace pto::strided_copy_test

@@ -23,7 +23,8 @@ class Gathers {
 
   Graph run() const {
     return rebuild(graph_, graph_.outputs(), [&](GraphBuilder& b, const Node& node, Value v) {
-      if (is_for_kernels(v) && names_rows(graph_[v])) return in_kernel(b, node, node.operands);
+      if (names_rows(graph_[v]) && (is_for_kernels(v) || has_short_rows(graph_[v])))
+        return in_kernel(b, node, node.operands);
       if (is_regrouped(v)) return regrouped_rows(b, node);
       return b.copy(node, node.operands);
     });
@@ -32,7 +33,7 @@ class Gathers {
  private:
   // Says whether a gather reads whole rows, of a size that pays, of a tensor that lies in memory.
   bool names_rows(const Node& node) const {
-    constexpr int64_t kLeastBytes = 128;
+    constexpr int64_t kLeastBytes = 16;
     if (node.op != Opcode::gather || node.attributes.axes.size() != 1) return false;
     const Dims &rows = node.type.shape, &from = graph_[node.operands[0]].type.shape,
                &index = graph_[node.operands[1]].type.shape;
@@ -41,6 +42,13 @@ class Gathers {
     const bool is_long = !row.is_constant() || row.value() * bytes(node.type.dtype) >= kLeastBytes;
     return is_long && axis + 1 < rows.size() && is_one(index.back()) && !is_one(from[axis]) &&
            graph_[source(node.operands[0])].op == Opcode::input && is_quick(node.operands[1]);
+  }
+
+  // Says whether a kernel copies rows faster than the step that copies elements at positions.
+  static bool has_short_rows(const Node& gather) {
+    constexpr int64_t kMostBytes = 128;
+    const Dim& row = gather.type.shape.back();
+    return row.is_constant() && row.value() * bytes(gather.type.dtype) <= kMostBytes;
   }
 
   // The value of which another one is the elements, addressed in another way.

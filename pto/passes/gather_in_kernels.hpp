@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gather_in_kernels(): lets kernels read the rows that an index names where they lie, by the hint
-// in_kernel, where a copy of them would be read once.
+// in_kernel, where a copy of them would be read once, or where a kernel copies them: short ones.
 //
 //     gather(table, ids) * 8                                  is one kernel
 //     reshape(gather(table, ids of [b * l, 1]), [b, l, d])    becomes

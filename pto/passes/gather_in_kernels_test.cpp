@@ -52,6 +52,16 @@ TEST(GatherInKernels, positions_are_computed_where_that_is_quick) {
             "fused gather fused");
 }
 
+TEST(GatherInKernels, kernels_copy_short_rows) {
+  EXPECT_EQ(steps_of("%x: f32[s0, 4], %i: i64[s1, 1]) -> (f32[s1, 4]) {\n"
+                     "  %0 = gather(%x, %i) {axes=[0]} : f32[s1, 4]\n"
+                     "  %1 = exp(%0) : f32[s1, 4]\n  return %1"),
+            "fused");
+  EXPECT_EQ(steps_of("%x: f32[s0, 16], %i: i64[s1, 1]) -> (f32[s1, 16]) {\n"
+                     "  %0 = gather(%x, %i) {axes=[0]} : f32[s1, 16]\n  return %0"),
+            "fused");
+}
+
 TEST(GatherInKernels, other_reads_are_steps) {
   const std::string inputs = "%x: f32[s0, 64], %i: i64[s1, 1]) -> ";
   // Results of the graph.
@@ -63,10 +73,10 @@ TEST(GatherInKernels, other_reads_are_steps) {
                      "  %0 = gather(%x, %i) {axes=[1]} : f32[8, s1]\n"
                      "  %1 = exp(%0) : f32[8, s1]\n  return %1"),
             "gather fused");
-  // Short rows.
-  EXPECT_EQ(steps_of("%x: f32[s0, 8], %i: i64[s1, 1]) -> (f32[s1, 8]) {\n"
-                     "  %0 = gather(%x, %i) {axes=[0]} : f32[s1, 8]\n"
-                     "  %1 = exp(%0) : f32[s1, 8]\n  return %1"),
+  // Rows of a few elements.
+  EXPECT_EQ(steps_of("%x: f32[s0, 2], %i: i64[s1, 1]) -> (f32[s1, 2]) {\n"
+                     "  %0 = gather(%x, %i) {axes=[0]} : f32[s1, 2]\n"
+                     "  %1 = exp(%0) : f32[s1, 2]\n  return %1"),
             "gather fused");
   // Rows of what a kernel computes.
   EXPECT_EQ(steps_of(inputs + "(f32[s1, 64]) {\n"

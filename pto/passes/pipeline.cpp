@@ -16,6 +16,7 @@
 #include "pto/passes/interchange_loops.hpp"
 #include "pto/passes/join_positions.hpp"
 #include "pto/passes/move_broadcast_late.hpp"
+#include "pto/passes/move_pads_late.hpp"
 #include "pto/passes/move_transpose_late.hpp"
 #include "pto/passes/pair_products.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
@@ -35,6 +36,9 @@ constexpr Pass kPasses[] = {
     {"move_transpose_late", move_transpose_late,
      "behind the broadcasts, which are small then, and in front of the algebra, which removes the "
      "reshapes that it leaves"},
+    {"move_pads_late", [](const Graph& graph, PassNotes*) { return move_pads_late(graph); },
+     "behind the broadcasts, of which it takes parts, and in front of folding, which computes "
+     "borders"},
     {"fold_constants", fold_constants, "before the algebra, which looks for 0 and 1"},
     {"simplify_algebra", simplify_algebra, "on folded constants"},
     {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },

@@ -9,6 +9,7 @@ namespace pto {
 namespace {
 
 constexpr int64_t kLeastElements = 16 << 10;  // of a product that is worth a loop
+constexpr int64_t kFewColumns = 16;           // that no loop cuts: kernels know their number then
 
 // Says whether all rows of a tensor are multiplied by one matrix.
 bool has_one_right(const Graph& graph, const Node& node) {
@@ -33,6 +34,9 @@ ProductGroup::ProductGroup(const Graph& graph, Value product) : graph_(graph), p
   axes_[1] = static_cast<int>(shape.size()) - 1;
   while (axes_[0] < axes_[1] - 1 && is_one(shape[static_cast<size_t>(axes_[0])])) ++axes_[0];
   for (const int cut : {0, 1}) cuts_[cut] = !is_one(shape[static_cast<size_t>(axes_[cut])]);
+  const Dim& columns = shape.back();
+  const bool are_few = columns.is_constant() && columns.value() <= kFewColumns;
+  if (are_few && find_hint(node, "cube_n") == nullptr) cuts_[1] = false;
   tiled_[product] = {{axes_[0], axes_[1]}};
   gather();
   packs_right_ = is_constant_matrix(graph, node.operands[1]);

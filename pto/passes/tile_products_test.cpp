@@ -76,6 +76,13 @@ constexpr const char* kBiased =
     "  %1 = broadcast(%bias) : f32[ROWS, COLS]\n"
     "  %2 = add(%0, %1) : f32[ROWS, COLS]\n";
 
+TEST(TileProducts, FewColumnsAreKnownToKernels) {
+  const std::string text =
+      text_of(std::string(kBiased) + "  %3 = exp(%2) : f32[ROWS, COLS]\n  return %3\n");
+  for (const auto& [columns, wanted] : {std::pair("16", "rows "), {"17", "rows columns "}})
+    check_one(fuse_regions(parse(with_sizes(text, {"1300", "2", columns}))), wanted, true);
+}
+
 TEST(TileProducts, ElementsNeedOneTile) {
   check(text_of(std::string(kBiased) + "  %3 = exp(%2) : f32[ROWS, COLS]\n"
                                        "  %4 = add(%3, %rest) : f32[ROWS, COLS]\n"

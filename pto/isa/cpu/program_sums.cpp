@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kTotals = 256;              // elements whose totals are in the first cache
 constexpr int64_t kLeastWidth = 8;            // of a piece: a cache line of totals
 constexpr int64_t kReach = int64_t(1) << 19;  // bytes of totals that the second cache keeps
+constexpr int64_t kShort = 64;                // elements of a row, for which sorting takes longer
 constexpr int64_t kFew = 4;                   // elements for each part, to group the parts first
 constexpr int64_t kSoon = 8;                  // rows that are prefetched ahead
 
@@ -133,7 +134,9 @@ class Sums {
   void cut(const T*) {
     const bool are_near = beside_.size > 1 && distance(beside_.part) < distance(along_.part),
                are_rows = are_near && beside_.index == 0;
-    const int64_t fitting = kReach / int64_t(sizeof(Total<T>)) / size_;
+    // Than totals of short rows in the last cache do.
+    const int64_t reach = are_rows && beside_.size <= kShort ? kReach << 3 : kReach;
+    const int64_t fitting = reach / int64_t(sizeof(Total<T>)) / size_;
     if (size_ > kFew * along_.size || (are_rows && beside_.size > larger(fitting, kLeastWidth)))
       way_ = kByGroups;
     if (kSame<T, Total<T>> && (way_ == kByGroups || !are_near || are_rows)) way_ = kInPlace;
@@ -199,9 +202,11 @@ class Sums {
         if (const int64_t i = at[k * next]; i >= 0)
           to[i * row] = sum_of(to[i * row], total_of(from[k * by]));
     } else if (beside_.index == 0) {
-      for (int64_t k = 0; k < count; ++k)
+      for (int64_t k = 0; k < count; ++k) {
+        if (k + kSoon < count) prefetch_row(to + at[(k + kSoon) * next] * row, step, width);
         if (const int64_t i = at[k * next]; i >= 0)
           add_row(to + i * row, step, from + k * by, beside_.part, width);
+      }
     } else if (step == 1 && beside_.index == 1 && beside_.part == 1) {
       for (int64_t k = 0; k < count; ++k, from += by, at += next)
         for (int64_t j = 0; j < width; ++j)
@@ -245,6 +250,7 @@ class Sums {
       total += __builtin_convertvector(x, Wide);
       __builtin_memcpy(to + j, &total, sizeof total);
     }
+    if constexpr (lanes > 2) j += add_lanes<lanes / 2>(to + j, from + j, width - j);
     return j;
   }
 #ifdef __x86_64__

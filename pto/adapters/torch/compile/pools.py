@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of pools: averages and maxima of windows along the last one, two or three axes."""
+"""Formulas of windows along the last one, two or three axes: averages, maxima, all elements."""
 
 import math
 from functools import partial
 from typing import Any
 
+from pto import language as tile
 from pto.adapters.torch.compile.rows import Kind, Out, only, row
 from pto.formulas.pools import Windows
 from pto.language.tensor import Tensor
@@ -64,6 +65,19 @@ def max_pool(
     windows = _windows(rank, out.shape, kernel, stride, padding)
     only(_are_read_fast(windows, x), _STEPS)
     return windows.maximum(x)
+
+
+@row(Kind.COPY, "im2col", by_rows=True)
+def windows_beside(
+    out: Out, x: Tensor, kernel: list, dilation: list, padding: list, stride: list
+) -> Tensor:
+    only(set(dilation) == {1}, "windows with gaps")
+    along = zip(x.shape[-2:], kernel, stride, padding, strict=True)
+    counts = tuple((n + 2 * pad - size) // step + 1 for n, size, step, pad in along)
+    windows = Windows(tuple(kernel), tuple(stride), tuple(padding), counts)
+    is_small = math.prod(kernel) <= ELEMENTS_MAX
+    only(windows.are_apart or is_small, "large windows that overlap")
+    return tile.reshape(windows.columns(x), list(out.shape))
 
 
 row(Kind.REDUCE, "avg_pool1d", by_rows=True)(partial(avg_pool, 1))
