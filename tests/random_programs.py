@@ -37,9 +37,14 @@ def _view(x, shape, offsets, valid_shape=None):
     return x[tuple(slice(o, o + n) for o, n in zip(offsets, sizes, strict=True))]
 
 
-def _product(a, b, dtype=None, b_trans=False):
+def _product(a, b, dtype=None, a_trans=False, b_trans=False):
     a, b = (v.astype(dtype or v.dtype) for v in (a, b))
-    return a @ (b.T if b_trans else b)
+    return (a.swapaxes(-1, -2) if a_trans else a) @ (b.swapaxes(-1, -2) if b_trans else b)
+
+
+def _topk(x, k, dim):
+    found = _sort(x, dim, descending=True)
+    return SimpleNamespace(values=found.values.take(range(k), dim))
 
 
 def _index_add(x, dim, index, src):
@@ -61,6 +66,8 @@ on_numpy = SimpleNamespace(
     u8=np.uint8,
     i16=np.int16,
     i32=np.int32,
+    i64=np.int64,
+    f64=np.float64,
     cast=lambda x, dtype: x.astype(dtype),
     scatter=_scatter,
     view=_view,
@@ -68,6 +75,25 @@ on_numpy = SimpleNamespace(
     amax=lambda x, dim: x.max(dim),
     arange=lambda stop, dtype: np.arange(stop, dtype=dtype),
     sort=_sort,
+    topk=_topk,
+    argmax=np.argmax,
+    argsort=lambda x, dim: np.argsort(x, dim, kind="stable"),
+    clip=np.clip,
+    abs=np.abs,
+    floor=np.floor,
+    round=np.round,
+    sqrt=np.sqrt,
+    square=np.square,
+    tril=np.tril,
+    stack=np.stack,
+    unsqueeze=np.expand_dims,
+    permute=np.transpose,
+    pad=lambda x, pad, value: np.pad(x, [(0, 0), pad], constant_values=value),
+    one_hot=lambda x, n, dtype: (x[..., None] == np.arange(n)).astype(dtype),
+    index_select=lambda x, dim, index: x.take(index, dim),
+    masked_fill=lambda x, mask, value: np.where(mask, x.dtype.type(value), x),
+    any=lambda x, dim: x.any(dim),
+    count_nonzero=np.count_nonzero,
     gather=lambda x, dim, index: np.take_along_axis(x, index, dim),
     index_add=_index_add,
     cumsum=lambda x, dim: np.cumsum(x, dim, dtype=_sum_type(x)),
@@ -139,6 +165,60 @@ _STATEMENTS = (
     "v[{n}] = v[rows[{n}]] + 1",
     "v[:{n}] = v[:{n}] * 5",
     "t = small(t + pto.cast(v, pto.f32))",
+    # steps
+    "out[::2] = small(x[::2] - y[::2])",
+    "out[{n} :: 2, :k] = small(y[{n} :: 2, :k] * 2 - out[{n} :: 2, :k])",
+    "out[:, ::3] = small(out[:, ::3] + a[::3])",
+    "out[{n}, 1::2] -= out[{n}, 1::2] // 2",
+    "a[::2] = small(a[::2] * 2 - x[{n}, ::2])",
+    "a = small(a + pto.sum(out[1::2] * x[1::2], 0))",
+    "a = a - pto.sum(x[:, ::2], 1)[{n}]",
+    "v[::2] = pto.flip(v[::2], 0)",
+    "v[1::3] = v[{n}] - pto.cast(rows[1::3], pto.i32)",
+    "t = small(pto.matmul(out[{n} : {n} + 1, ::2], y[:, ::2], b_trans=True) - t)",
+    "out[rows, ::2] = small(x[:, ::2] + 1)",
+    # short axes, and reductions along several
+    "a = small(pto.sum(pto.stack([a, x[{n}]], -1), -1))",
+    "a = pto.amax(pto.stack([a, -a, y[{n}]], 1), 1) - 2",
+    "a = small(pto.reshape(pto.stack([a, x[{n}]], -1), 2 * x.shape[1])[::2] + a)",
+    "a = small(a - pto.sum(pto.reshape(x, *x.shape, 1), (0, 2)))",
+    "a = small(a + pto.sum(x * out, (0, 1)))",
+    "t = small(t - pto.sum(pto.reshape(out, 1, *x.shape), 2))",
+    "a = pto.amax(pto.stack([x, out]), (0, 1)) - a",
+    "a = small(pto.sum(pto.permute(pto.stack([x, y, out]), (1, 2, 0)), (0, 2)) - a)",
+    "a = small(pto.sum(pto.sum(x, 0, keepdim=True) * out, 0) - pto.sum(out, (0, 1)))",
+    # element-wise, and moves
+    "a = pto.where((a > 0) & (x[{n}] < 2), -a, a + 1)",
+    "a = pto.masked_fill(a, (a > c) | (x[{n}] == 0), k)",
+    "a = pto.floor(small(a) / 2) + pto.round(x[{n}] / 2)",
+    "a = pto.sqrt(pto.square(small(a))) - pto.abs(x[{n}]) % 3",
+    "a = pto.clip(a, -3, c % 9) - small(a) // 4",
+    "a = small(a) ** 2 - pto.cast(out[{n}] > a, pto.f32)",
+    "out[{n}] = pto.clip(out[{n}], x[{n}], 5)",
+    "a = small(a - pto.sum(pto.tril(out), 0))",
+    "a = small(pto.sum(pto.unsqueeze(a, 0) * x, 0))",
+    "out[:] = pto.pad(out, (1, 1), value=k)[:, 1:-1]",
+    "out[:] = pto.pad(out, (0, 2), value=-1)[:, 2:]",
+    "a = small(pto.sum(pto.index_select(out, 0, rows), 0) + a)",
+    "t = t - pto.topk(pto.concat([out, t[0, {n}] + pto.zeros([x.shape[0], 1])], 1), 1, 1)"
+    ".values[{n}]",
+    "a = small(a + pto.sum(pto.matmul(x, out, a_trans=True), 0))",
+    "t = small(pto.sum(pto.matmul(pto.stack([x, y]), pto.stack([out, x]), b_trans=True), 1)[:1])",
+    # whole numbers
+    "v = v + pto.cast(pto.argmax(pto.concat([x, out, pto.zeros([x.shape[0], 1])], 1), 1), pto.i32)",
+    "v = v - pto.cast(pto.argsort(v, 0), pto.i32)[rows]",
+    "v = (v & 255) ^ pto.cast(rows, pto.i32)",
+    "v = (v << 3) | (v >> 2)",
+    "v = v // 3 - v % 5",
+    "v = pto.cast(pto.cast(v, pto.u8) * pto.cast(rows, pto.u8), pto.i32) - v",
+    "v = pto.cast(pto.cast(v, pto.i16) - pto.cast(rows, pto.i16), pto.i32)",
+    "v = pto.cast(pto.cast(v, pto.i64) * 70000 + {n}, pto.i32)",
+    "v = v + pto.cast(pto.sum(pto.one_hot(rows, x.shape[0], dtype=pto.i8), 0), pto.i32)",
+    "v = v - pto.cast(pto.any(out > x, 1), pto.i32)",
+    "v = v + pto.cast(pto.count_nonzero(out[{n} :], 1), pto.i32)[0]",
+    "v = pto.cast(pto.sum(pto.cast(eighths(out), pto.u8), 1), pto.i32) + v",
+    "a = pto.cast(pto.cast(small(a), pto.f16) * pto.cast(x[{n}], pto.f16), pto.f32)",
+    "a = small(pto.cast(pto.cast(a, pto.f64) * 3 - c, pto.f32))",
 )
 
 # Without an index; `x.shape[0]` is known at the call only, `2 > 1` while tracing.
@@ -153,6 +233,8 @@ _CONDITIONS = (
     "pto.sum(v, 0) > 9",
     "k",
     "2 > 1",
+    "pto.sum(pto.abs(out), (0, 1)) > 40",
+    "x.shape[0] // 2 > c % 4",
 )
 # `and` reads no row that Python would not.
 _CONDITIONS_OF_ROWS = (
@@ -234,7 +316,8 @@ def _condition(chosen: random.Random, indices: list[str]) -> str:
 
 def _bounds(chosen: random.Random, indices: list[str]) -> str:
     """Bounds of a loop over numbers of rows, so that each index is one of a row."""
-    whole = ["x.shape[0]", "1, x.shape[0]", "x.shape[0] - 1, -1, -1", "0, x.shape[0], 2"]
+    whole = ["x.shape[0]", "1, x.shape[0]", "x.shape[0] - 1, -1, -1", "0, x.shape[0], 2",
+             "x.shape[0] // 2", "x.shape[0] % 3, x.shape[0], 3"]  # fmt: skip
     if indices:
         whole += [f"{indices[-1]}", f"pto.min(lengths[{indices[-1]}], x.shape[0])"]
     return chosen.choice(whole)

@@ -351,7 +351,7 @@ def test_only_kernels_without_scratch_memory_run_without_a_launch(threads):
 
     x = np.random.default_rng(0).standard_normal((30, 2000), F32)
     for function, is_plain in ((rows, True), (softmaxes, False)):
-        assert ("run_plain(frame" in function.explain(x, np.empty_like(x)).cpp) == is_plain
+        assert ("run<kPlain>(frame" in function.explain(x, np.empty_like(x)).cpp) == is_plain
         for part in (x[:, :7], x[:, :1024], x):  # 4 KB of rows in and out are the most
             found = []
             for count in (1, 2):

@@ -282,3 +282,48 @@ def test_an_unknown_kind_of_step_is_an_error_with_those_that_exist():
         found.steps_of("kernal")
     with pytest.raises(ValueError, match="known names are .*kernel, loop.*, product, .*while"):
         found.steps_of(3)
+
+
+def numbers(shape):
+    return np.random.default_rng(7).standard_normal(shape).astype("f4")
+
+
+def test_steps_that_differ_in_sizes_and_values_alone_share_a_kernel():
+    @pto.jit
+    def rounds(x, y, z):
+        for i in pto.loop(x.shape[0], unroll_list=[4, 2, 1]):
+            x[i] = pto.maximum(x[i], y[i]) * 2
+        y = pto.cumsum(pto.maximum(y, x) + 1, 0)
+        return y, pto.cumsum(pto.maximum(z, z * 3) + 1, 0), pto.maximum(z, z * 3) - 1
+
+    x, y, z = (numbers((n, 9)) for n in (7, 7, 5))
+    found = rounds.explain(x.copy(), y, z)
+    kernels = [step.name for step in found.steps_of("kernel")]
+    text = found.cpp
+    for name in kernels:
+        assert text.count(f" {name}(const pto_args* args) {{") == 1
+    bodies = [part.partition("\n")[2] for part in text.split("static int32_t ")[1:]]
+    assert len(set(bodies)) == len(bodies) == len(set(kernels)) < len(kernels)
+    want = np.maximum(x, y) * 2
+    got, other, less = rounds(x, y, z)
+    np.testing.assert_array_equal(x, want)
+    np.testing.assert_allclose(got, np.cumsum(np.maximum(y, want) + 1, 0), rtol=1e-6)
+    np.testing.assert_allclose(other, np.cumsum(np.maximum(z, z * 3) + 1, 0), rtol=1e-6)
+    np.testing.assert_array_equal(less, np.maximum(z, z * 3) - 1)
+
+
+def test_only_blocks_that_take_memory_give_some_back():
+    @pto.jit
+    def steps(x, n, out):
+        count = n[0]
+        for i in pto.loop(x.shape[0]):
+            if n[i] > 1:
+                count = count + i
+            else:
+                out[i] = pto.cumsum(x[i] * 2, 0)
+        return count * pto.ones([1])
+
+    x, n = numbers((4, 6)), np.array([1, 2, 1, 3])
+    text = steps.explain(x, n, x.copy()).cpp
+    assert text.count("const Scope ") == 1
+    assert text.index("else {") < text.index("const Scope ") < text.index("take<")

@@ -30,8 +30,8 @@ struct ProgramText {
   CodeWriter functions;   // the kernels
   CodeWriter statements;  // of the function that calls them
   int next = 0;           // number of the next variable
-  int kernels = 0;
   Outline outline;
+  std::map<std::string, std::string> kernels;  // names of functions, by text without them
   bool is_recorded = false;
   std::vector<PackedSpec> packed;  // of constants that products read on their right
   std::map<int, std::pair<std::string, Type>> constants;  // names and types, by tensor of the call
@@ -168,6 +168,7 @@ class GraphPrinter {
   CodeWriter& w_;
   const Graph& graph_;
   const bool is_root_;
+  bool has_scope_ = is_root_;           // which gives back what the block takes
   bool finds_next_ = false;             // the statements only say where memory lies
   std::map<Value, std::string> steps_;  // of loops that take any: also the last input of the body
   std::string next_;                // an expression for what the next iteration reads first, or ""

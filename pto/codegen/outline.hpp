@@ -34,7 +34,7 @@ struct Outline {
   struct Step {
     int block = 0;
     Value value = -1;
-    std::string function;  // of a kernel
+    std::string function;  // of a kernel, which other steps may share
     std::vector<LoopAxis> axes;
     std::vector<std::string> places = {};  // the variables in whose memory its results lie
     bool is_parallel = false;              // a loop whose iterations run side by side, or

@@ -141,7 +141,6 @@ void GraphPrinter::open_stretch(const Graph& body, const std::string& k, const s
   w_.line("const int64_t " + end + " = stretch(" + k + ", " + count + ", " +
           (is_light(body) ? "1024" : "1") + ");");
   w_.open("for (; " + k + " < " + end + "; ++" + k + ") {");
-  w_.line("const Scope scope(frame.arena);");
 }
 
 std::string GraphPrinter::print_step(Value v, const std::string& stop) {
@@ -228,10 +227,8 @@ void GraphPrinter::print_repeat(Value v) {
   text_.outline.begin_block(0);
   condition.print();
   text_.outline.end_block();
-  w_.open("if (!" + condition.number(node.body(0).outputs()[0]) + ") {");
-  w_.line(goes + " = false;");
-  w_.line("break;");
-  w_.close("}");
+  w_.line(goes + " = " + condition.number(node.body(0).outputs()[0]) + ";");
+  w_.line("if (!" + goes + ") break;");
   w_.line("if (" + k + " >= kMostRounds) return pto_fail_rounds(frame.args->services, " +
           where(node) + ", " + k + ");");
   print_body(v, node.body(1), results, "");
@@ -246,7 +243,6 @@ void GraphPrinter::print_branch(Value v) {
   const std::string condition = number(node.operands[0]);
   for (const size_t i : {0, 1}) {
     w_.open(i == 0 ? "if (" + condition + ") {" : "else {");
-    w_.line("const Scope scope(frame.arena);");
     print_body(v, node.body(i), results, "");
     w_.close("}");
   }

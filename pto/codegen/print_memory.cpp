@@ -19,10 +19,12 @@ void GraphPrinter::must(const std::string& call) {
 MemRef GraphPrinter::fresh(const Type& type) {
   const std::string name = text_.variable("v"), count = element_count(type.shape);
   text_.outline.memory.push_back({name, text_.outline.block(), text_.outline.step(), type});
+  if (!std::exchange(has_scope_, true))
+    w_.line("const Scope " + text_.variable("scope") + "(frame.arena);");
   const std::string element = "Stored<" + std::string(cpp_name(type.dtype)) + ">";
-  w_.line(element + "* const " + name + " = take<" + element + ">(frame, " + count + ");");
-  w_.line("if (__builtin_expect(!" + name + ", 0)) return no_memory(frame, " + where_ +
-          ", bytes_of(" + count + ", sizeof(" + element + ")));");
+  w_.line(element + "* const " + name + " = take<" + element + ">(frame, " + count + ", " + where_ +
+          ");");
+  w_.line("if (__builtin_expect(!" + name + ", 0)) return kNoMemory;");
   return dense_memref(name, type);
 }
 

@@ -6,6 +6,7 @@
 #include "pto/abi/precision.h"
 #include "pto/base/text.hpp"
 #include "pto/codegen/graph_printer.hpp"
+#include "pto/codegen/outlined.hpp"
 #include "pto/codegen/print_region.hpp"
 #include "pto/codegen/region_plan.hpp"
 #include "pto/ir/infer.hpp"
@@ -116,10 +117,24 @@ void GraphPrinter::print_matmul(Value v) {
   places_[v] = to;
 }
 
+namespace {
+
+// Returns the name of the function that does what a kernel's text says: an earlier one whose sizes
+// and values have other numbers, or that kernel, which is then printed.
+std::string function_of(const std::string& kernel, const std::string& name, ProgramText* text) {
+  std::string nameless = outlined(kernel, [](const auto&) { return ""; }).text;
+  for (size_t at; (at = nameless.find(name)) != nameless.npos;) nameless.erase(at, name.size());
+  const auto [known, is_new] = text->kernels.try_emplace(std::move(nameless), name);
+  if (is_new) text->functions.block(kernel);
+  return known->second;
+}
+
+}  // namespace
+
 void GraphPrinter::print_fused(Value v) {
   const Node& node = graph_[v];
   RegionRequest request;
-  request.function = text_.name + "_" + std::to_string(text_.kernels++);
+  request.function = text_.name + "_" + std::to_string(text_.kernels.size());
   request.is_inner = true;
   std::vector<MemRef> tensors;
   std::vector<std::string> scalars;
@@ -150,19 +165,19 @@ void GraphPrinter::print_fused(Value v) {
   }
   const RegionPlan plan = plan_region(body, request.layouts);
   Outline::Step& step = text_.outline.steps[static_cast<size_t>(text_.outline.step())];
-  step.function = request.function;
   step.limits = limits_of(node.body());
   for (const RegionAxis& axis : plan.axes) step.axes.push_back({axis.size, axis.inner});
   for (size_t k = 0; k < body.outputs().size(); ++k) {
     if (can_store(plan, k, tensors[inputs + k].strides)) continue;
     MemRef& home = tensors[inputs + k];
-    const MemRef aside = fresh(home.type);
-    asides.emplace_back(home, aside);
-    request.layouts[inputs + k] = aside.layout;
-    home = aside;
+    asides.emplace_back(home, fresh(home.type));
+    home = asides.back().second;
+    request.layouts[inputs + k] = home.layout;
   }
   for (const MemRef& tensor : tensors) request.strides.push_back(known_strides(tensor));
-  const RegionText region = print_region(body, request, &text_.functions);
+  CodeWriter kernel;
+  const RegionText region = print_region(body, request, &kernel);
+  step.function = function_of(kernel.text(), request.function, &text_);
   w_.open("{");
   std::vector<std::string> arguments, sizes{"0", "0"};
   for (const MemRef& one : tensors) arguments.push_back(tensor_argument(one));
@@ -173,10 +188,11 @@ void GraphPrinter::print_fused(Value v) {
   w_.line("uint64_t scalars[] = {" + joined_all(scalars) + "};");
   const std::string written = is_dense && is_root_ ? cpp_size(region.bytes) : "0";
   const bool is_plain = plan.buffers.empty() && asides.empty() && !text_.is_recorded;
-  must((is_plain ? "run_plain(frame, " : "run(frame, ") + request.function + ", tensors, " +
-       std::to_string(tensors.size()) + ", scalars, " + std::to_string(scalars.size()) + ", " +
-       std::to_string(request.program_scalars) + ", " + cpp_size(region.items) + ", " +
-       cpp_size(region.bytes) + ", " + written + step.limits.text() + ")");
+  must((is_plain ? "run<kPlain>(frame, " : "run<kBuffered>(frame, ") + step.function +
+       ", tensors, " + std::to_string(tensors.size()) + ", scalars, " +
+       std::to_string(scalars.size()) + ", " + std::to_string(request.program_scalars) + ", " +
+       cpp_size(region.items) + ", " + cpp_size(region.bytes) + ", " + written +
+       step.limits.text() + ")");
   w_.close("}");
   for (const auto& [to, from] : asides) copy(to, from);
 }

@@ -73,8 +73,10 @@ std::vector<Unit> units_of(const std::string& text, int most) {
   const std::vector<Piece> pieces = pieces_of(text, starts);
   const double whole = std::accumulate(pieces.begin(), pieces.end(), 0.0,
                                        [](double sum, const Piece& p) { return sum + p.ms; });
-  const int wanted = std::min(static_cast<int>(whole / kLeastMs), most);
-  if (wanted < 2 || pieces.size() < 2) return {{text}};
+  const int wanted = std::max(1, std::min(static_cast<int>(whole / kLeastMs), most));
+  const auto is_apart = [](const Piece& p) { return p.is_root && p.ms > kLongRootMs; };
+  const bool is_one = wanted == 1 && std::none_of(pieces.begin(), pieces.end(), is_apart);
+  if (is_one || pieces.size() < 2) return {{text}};
 
   std::string head = text.substr(0, starts[0]);
   for (const Piece& piece : pieces)
@@ -92,7 +94,7 @@ std::vector<Unit> units_of(const std::string& text, int most) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return pieces[a].ms > pieces[b].ms; });
   for (const size_t i : order) {
-    if (pieces[i].is_root && pieces[i].ms > kLongRootMs) {
+    if (is_apart(pieces[i])) {
       loads.insert(loads.begin(), {pieces[i].ms, true, {i}});
       continue;
     }

@@ -55,6 +55,17 @@ TEST(Units, are_one_where_a_text_is_short_or_has_one_core) {
   EXPECT_EQ(units_of(text, 8)[0].text, text);
 }
 
+TEST(Units, a_long_function_of_a_program_is_one_of_its_own_on_any_number_of_cores) {
+  std::string text = text_of(2, 10);
+  const std::string call = "  x += f0(x);\n", frame = "  const Frame frame{args, arena, true};\n";
+  EXPECT_EQ(units_of(text + frame, 1).size(), 1u);
+  for (int i = 0; i < 400; ++i) text += call;
+  const std::vector<Unit> units = units_of(text + frame, 1);
+  ASSERT_EQ(units.size(), 2u);
+  EXPECT_TRUE(units[0].is_root);
+  EXPECT_FALSE(units[1].is_root);
+}
+
 class CompiledUnits : public testing::Test {
  protected:
   bool compile(const std::string& text, int most) {

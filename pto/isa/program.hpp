@@ -4,12 +4,15 @@
 //     Arena arena(args->services, true);
 //     const Frame frame{args, arena, true};
 //     const int64_t count = region::multiply_sizes(rows, cols);
-//     float* const v4 = take<float>(frame, count);
-//     int32_t code = v4 ? 0 : no_memory(frame, "model.py:7", bytes_of(count, 4));
-//     if (code == 0) code = run(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
+//     float* const v4 = take<float>(frame, count, "model.py:7");
+//     if (!v4) return kNoMemory;
+//     int32_t code = run<kPlain>(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
 //
 // A Frame is where a statement runs: on the thread that called the program, where each kernel may
 // use all threads, or in an iteration that runs beside others, where kernels run at once.
+//
+// Programs have hundreds of statements, so that the compiler's time goes with the length of what
+// each of them inlines: taking memory, giving it back and calling kernels are functions.
 //
 // Thread safety: a Frame belongs to one thread.
 #pragma once
@@ -46,7 +49,7 @@ class Arena {
   }
 
   Mark mark() const { return {chunk_, used_, large_}; }
-  void release(Mark to) {
+  __attribute__((noinline)) void release(Mark to) {
     while (large_ != to.large) {
       Large* const before = large_->before;
       pto_free(large_);
@@ -127,12 +130,14 @@ PTO_INLINE int64_t bytes_of(int64_t elements, int64_t item) {
   const bool is_huge = __builtin_mul_overflow(elements, item, &bytes);
   return is_huge || bytes > region::kHugeSize ? region::kHugeSize : bytes < 0 ? 0 : bytes;
 }
+// Returns null where there is no memory, which it reports; the program returns kNoMemory then.
+constexpr int32_t kNoMemory = 1;
 template <class T>
-PTO_INLINE T* take(const Frame& frame, int64_t elements) {
-  return static_cast<T*>(frame.arena.take(bytes_of(elements, sizeof(T))));
-}
-PTO_INLINE int32_t no_memory(const Frame& frame, const char* where, int64_t bytes) {
-  return pto_fail_memory(frame.args->services, where, bytes);
+__attribute__((noinline)) T* take(const Frame& frame, int64_t elements, const char* where) {
+  const int64_t bytes = bytes_of(elements, sizeof(T));
+  void* const taken = frame.arena.take(bytes);
+  if (__builtin_expect(!taken, 0)) pto_fail_memory(frame.args->services, where, bytes);
+  return static_cast<T*>(taken);
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -165,10 +170,16 @@ struct Limits {
   }
 };
 
-// Runs a region over its items: scalars[first] and the next get their number and quantum.
-PTO_INLINE int32_t run(const Frame& frame, pto_kernel kernel, const pto_tensor* tensors, int n,
-                       uint64_t* scalars, int n_scalars, int first, int64_t items, int64_t bytes,
-                       int64_t written, Limits limits = {}) {
+// Runs a region over its items: scalars[first] and the next get their number and quantum. One that
+// takes no scratch memory is plain: the thread that called the program does little work of it
+// itself, since a launch would take longer.
+constexpr bool kPlain = true, kBuffered = false;
+template <bool is_plain>
+__attribute__((noinline)) int32_t run(const Frame& frame, pto_kernel kernel,
+                                      const pto_tensor* tensors, int n, uint64_t* scalars,
+                                      int n_scalars, int first, int64_t items, int64_t bytes,
+                                      int64_t written, Limits limits = {}) {
+  constexpr int64_t kLittle = 4 << 10;
   if (items <= 0) return 0;
   scalars[first] = uint64_t(items);
   scalars[first + 1] = 1;
@@ -176,20 +187,9 @@ PTO_INLINE int32_t run(const Frame& frame, pto_kernel kernel, const pto_tensor* 
                    frame.args->services, 0, 1};
   if (frame.is_root && limits.any())
     return pto_launch_blocks(kernel, &args, limits.blocks(items, bytes), written);
-  if (frame.is_root) return pto_launch_items(kernel, &args, items, bytes, written);
+  if (frame.is_root && (!is_plain || bytes > kLittle))
+    return pto_launch_items(kernel, &args, items, bytes, written);
   return kernel(&args);
-}
-
-// Does the same for a region that takes no scratch memory: the thread that called the program does
-// little work itself, since a launch would take longer.
-PTO_INLINE int32_t run_plain(const Frame& frame, pto_kernel kernel, const pto_tensor* tensors,
-                             int n, uint64_t* scalars, int n_scalars, int first, int64_t items,
-                             int64_t bytes, int64_t written, Limits limits = {}) {
-  constexpr int64_t kLittle = 4 << 10;
-  if (!frame.is_root || bytes > kLittle || limits.any())
-    return run(frame, kernel, tensors, n, scalars, n_scalars, first, items, bytes, written, limits);
-  const Frame here{frame.args, frame.arena, false};
-  return run(here, kernel, tensors, n, scalars, n_scalars, first, items, bytes, written);
 }
 
 // A repetition of more rounds counts as endless.
@@ -233,7 +233,7 @@ PTO_INLINE int64_t stretch(int64_t k, int64_t count, int64_t most) {
 constexpr int64_t kMayIdle = 4;
 
 // Runs body(frame, k) for k = 0 .. count-1, the iterations beside each other where that pays and
-// each thread has `least` of them.
+// each thread has `least` of them. A body that takes memory has a Scope.
 template <class Body>
 PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, const Body& body,
                             Limits limits = {}, int64_t least = 0) {
@@ -252,7 +252,6 @@ PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, co
           const int64_t end =
               __extension__(int64_t)((__int128)job.count * (args->block + 1) / args->blocks);
           for (int64_t k = begin; k < end; ++k) {
-            const Scope scope(arena);
             if (int32_t code = interrupted(here)) return code;
             if (int32_t code = job.body(here, k)) return code;
           }
@@ -267,7 +266,6 @@ PTO_INLINE int32_t for_each(const Frame& frame, int64_t count, int64_t bytes, co
     }
   }
   for (int64_t k = 0; k < count; ++k) {
-    const Scope scope(frame.arena);
     if (int32_t code = interrupted(frame)) return code;
     if (int32_t code = body(frame, k)) return code;
   }

@@ -126,7 +126,7 @@ class _Use:
         cut = [name for name, reduces in found if not reduces]
         if not cut:
             return "not: kernels with a reduction take whole rows" if found else "not: no kernel"
-        return f"yes: {', '.join(cut)} in pieces of whole tiles"
+        return f"yes: {', '.join(dict.fromkeys(cut))} in pieces of whole tiles"
 
     def tile_of_product(self, name: str, value: list) -> str:
         """Says whether products with the hint run in tiles: passes/tile_products.hpp."""
@@ -145,11 +145,11 @@ class _Use:
         return f"yes: at most {most} in a kernel" if most <= value else f"not: {most} in a kernel"
 
     def limit(self, name: str, value: int) -> str:
-        found = [step.name for step in self.steps if getattr(step, name) == value]
-        own = [step.name for step in self.steps if step.inside and step.name in found]
-        if not found or found == own:
+        found = [step.name for step in self.steps if getattr(step, name) == value
+                 and not step.inside]  # fmt: skip
+        if not found:
             return "not: its lines run on the thread of an iteration, or in order"
-        return f"yes: {', '.join(one for one in found if one not in own)}"
+        return f"yes: {', '.join(dict.fromkeys(found))}"
 
 
 def _names(node: dict) -> list[tuple[str, str]]:
