@@ -13,6 +13,7 @@ import pytest
 import pto
 from pto import op
 from pto.adapters.record import Record
+from pto.language.infer import where_needed
 from pto.language.native_kernel import cpp_kernel
 
 torch = pytest.importorskip("torch")
@@ -57,7 +58,51 @@ class TakeRows:
     kernel = cpp_kernel("kernels_of_operators.cpp", "take_rows")
 
 
+TRIPLED = """
+#include "pto/operators/named_arguments.hpp"
+PTO_OPERATOR_KERNEL(tripled) {
+  const pto_tensor &x = in.tensor(0), &y = in.tensor(1);
+  for (int64_t i = 0; i < y.sizes[0]; ++i)
+    static_cast<PTO_TYPE_0*>(y.data)[i] = 3 * static_cast<PTO_TYPE_0*>(x.data)[i];
+  return 0;
+}"""
+
+
+class TripledBackward:
+    def infer(d_result, needs):
+        return where_needed(needs, d_result)
+
+    def work(d_result, needs):
+        return d_result.shape[0], d_result.shape[0]
+
+    kernel = cpp_kernel(TRIPLED, "tripled")
+
+
+@op("kinds_tripled(Tensor x) -> Tensor")
+class Tripled:
+    def infer(x):
+        return x
+
+    def work(x):
+        return x.shape[0], x.shape[0]
+
+    kernel = cpp_kernel(TRIPLED, "tripled")
+    gradient, wanted, linear = TripledBackward, ("x",), True
+
+
 ops = torch.ops.pto
+
+
+def test_the_schemas_of_gradients_by_hand_follow_and_a_linear_one_ends_in_itself():
+    x, d = (torch.randn(5, requires_grad=True) for _ in range(2))
+    (d_x,) = torch.autograd.grad(ops.kinds_tripled(x), x, d, create_graph=True)
+    (d_d,) = torch.autograd.grad(d_x, d, torch.ones(5))
+    assert torch.equal(d_x, 3 * d) and torch.equal(d_d, torch.full((5,), 3.0))
+    known = {one.name: one.signature.partition("(")[2] for one in operators()}
+    assert known["kinds_tripled_backward"] == "Tensor d_result, *, int needs=-1) -> (Tensor d_x)"
+    assert known["kinds_tripled_backward_backward"] == (
+        "Tensor d_d_x, *, int needs=-1, int needs_=-1) -> (Tensor d_d_result)"
+    )
 
 
 def test_lists_of_tensors_come_in_with_their_gradients():

@@ -34,8 +34,9 @@ nb::list hints_of(const Node& node) {
 
 // Says how code generation sees a node: as one of the names of KernelForm.
 const char* form_of(const Node& node) {
-  static constexpr const char* kNames[] = {"none",  "step",    "parameter", "constant", "position",
-                                           "moved", "element", "reduction", "region"};
+  static constexpr const char* kNames[] = {"none",      "step",      "part",     "number",
+                                           "parameter", "constant",  "position", "moved",
+                                           "element",   "reduction", "region"};
   static_assert(std::size(kNames) == static_cast<size_t>(KernelForm::Region) + 1);
   return kNames[static_cast<int>(operation(node.op).kernel)];
 }

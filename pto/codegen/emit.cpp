@@ -14,6 +14,7 @@
 #include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
 #include "pto/ir/tile_operation.hpp"
+#include "pto/ir/uses.hpp"
 
 namespace pto {
 namespace {
@@ -41,7 +42,7 @@ bool is_known_at_call(const Dim& dim, const ProgramSpec& spec) {
 class Emitter {
  public:
   Emitter(const Graph& graph, const std::vector<StrideClass>& strides, bool is_recorded = false)
-      : graph_(graph), is_recorded_(is_recorded) {
+      : graph_(graph), uses_(graph), is_recorded_(is_recorded) {
     spec_.name = identifier(graph.name());
     declare_inputs(strides);
     declare_outputs();
@@ -128,17 +129,8 @@ class Emitter {
       tensor_[v] = static_cast<int>(i);
       spec_.inputs.push_back({node.attributes.name, node.type.dtype, node.type.shape,
                               i < strides.size() ? strides[i] : StrideClass::Contiguous});
-      spec_.inputs.back().is_read = is_used(v);
+      spec_.inputs.back().is_read = uses_.is_read(v);
     }
-  }
-
-  bool is_used(Value v) const {
-    const auto has = [v](const std::vector<Value>& values) {
-      return std::find(values.begin(), values.end(), v) != values.end();
-    };
-    return has(graph_.outputs()) ||
-           std::any_of(graph_.nodes().begin(), graph_.nodes().end(),
-                       [&](const Node& node) { return has(node.operands); });
   }
 
   void declare_outputs() {
@@ -161,20 +153,6 @@ class Emitter {
         results[static_cast<size_t>(node.attributes.index)] = static_cast<Value>(v);
     }
     return results;
-  }
-
-  // Copies the body with one output for each place where a result is stored: twice where the
-  // program returns it twice.
-  static Graph with_outputs(const Graph& body, const std::vector<Value>& outputs) {
-    GraphBuilder builder(body.name());
-    std::vector<Value> made;
-    for (const Node& node : body.nodes()) {
-      std::vector<Value> operands;
-      for (Value v : node.operands) operands.push_back(made[static_cast<size_t>(v)]);
-      made.push_back(builder.copy(node, std::move(operands)));
-    }
-    for (Value v : outputs) builder.output(made[static_cast<size_t>(v)]);
-    return builder.build();
   }
 
   // True where element i of each result needs element i of its operands alone. Broadcast operands
@@ -216,7 +194,8 @@ class Emitter {
         launch.tensors.push_back(tensor);
         stored.push_back(body.outputs()[i]);
       }
-    const Graph written = with_outputs(body, stored);
+    // Where the program returns a result twice, it is stored twice.
+    const Graph written = rebuild(body, stored, copy_node);
     Outline::Step& step = outline_.steps.back();
     step.function = request.function;
     for (const RegionAxis& axis : plan_region(written, request.layouts).axes)
@@ -271,6 +250,7 @@ class Emitter {
   }
 
   const Graph& graph_;
+  const Uses uses_;
   const bool is_recorded_;
   ProgramSpec spec_;
   CodeWriter writer_;

@@ -88,32 +88,12 @@ std::vector<int> axes_of_shape(const MemRef& from, const Dims& shape) {
   return axes;
 }
 
-// The axes of a shape, without those of size 1.
-struct Axes {
-  std::vector<size_t> places;  // in the shape
-  const Dims& shape;
-
-  explicit Axes(const Dims& shape_) : shape(shape_) {
-    for (size_t i = 0; i < shape.size(); ++i)
-      if (!is_one(shape[i])) places.push_back(i);
-  }
-  size_t count() const { return places.size(); }
-  const Dim& size(size_t i) const { return shape[places[i]]; }
-  Dim elements(size_t first, size_t last) const {
-    Dim all = 1;
-    for (size_t i = first; i < last; ++i) all = all * size(i);
-    return all;
-  }
-};
-
-// How many axes of two shapes, from these on, have equally many elements: the fewest.
-std::pair<size_t, size_t> equal_axes(const Axes& a, size_t i, const Axes& b, size_t j) {
-  for (size_t both = 2; both <= a.count() - i + b.count() - j; ++both)
-    for (size_t n = 1; n < both; ++n)
-      if (i + n <= a.count() && j + both - n <= b.count() &&
-          a.elements(i, i + n) == b.elements(j, j + both - n))
-        return {n, both - n};
-  return {0, 0};
+// The places of the axes of a shape whose size is not 1.
+std::vector<size_t> axes_of(const Dims& shape) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (!is_one(shape[i])) places.push_back(i);
+  return places;
 }
 
 // Says whether two axes, with none but of size 1 between them, lie as one, as far as is known.
@@ -132,21 +112,20 @@ std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
     to.strides = dense_strides(shape);
     return to;
   }
-  const Axes old(from.type.shape), axes(shape);
+  const auto groups = regrouped(iteration_space(from.type.shape), iteration_space(shape));
+  if (!groups) return std::nullopt;
+  const std::vector<size_t> old = axes_of(from.type.shape), axes = axes_of(shape);
   to.strides.assign(shape.size(), "0");
   to.gaps = {};
-  for (size_t i = 0, j = 0; i < old.count() || j < axes.count();) {
-    const auto [joined, cut] = equal_axes(old, i, axes, j);
-    if (joined == 0) return std::nullopt;
-    std::string step = from.strides[old.places[i + joined - 1]];
-    if (i > 0 && !continues(from, old.places[i - 1], old.places[i])) to.gaps.add(axes.places[j]);
-    for (size_t k = i + joined; --k > i;)
-      if (!continues(from, old.places[k - 1], old.places[k])) return std::nullopt;
-    for (size_t k = j + cut; k-- > j;) {
-      to.strides[axes.places[k]] = step;
-      step = times(cpp_size(axes.size(k)), step);
+  for (const Regrouped& g : *groups) {
+    std::string step = from.strides[old[g.from_end - 1]];
+    if (g.from > 0 && !continues(from, old[g.from - 1], old[g.from])) to.gaps.add(axes[g.to]);
+    for (size_t k = g.from_end; --k > g.from;)
+      if (!continues(from, old[k - 1], old[k])) return std::nullopt;
+    for (size_t k = g.to_end; k-- > g.to;) {
+      to.strides[axes[k]] = step;
+      step = times(cpp_size(shape[axes[k]]), step);
     }
-    i += joined, j += cut;
   }
   if (!shape.empty() && is_one(shape.back())) to.strides.back() = "1";
   to.layout = layout_of(to);
@@ -156,7 +135,7 @@ std::optional<MemRef> reshaped(const MemRef& from, const Dims& shape) {
 MemRef with_shape(const MemRef& from, const Dims& shape) {
   if (from.layout == StrideClass::Contiguous) return *reshaped(from, shape);
   MemRef same = from;  // with sizes that are spelled as those of the shape
-  const std::vector<size_t> old = Axes(from.type.shape).places, axes = Axes(shape).places;
+  const std::vector<size_t> old = axes_of(from.type.shape), axes = axes_of(shape);
   PTO_ASSERT(old.size() == axes.size());
   for (size_t i = 0; i < old.size(); ++i) same.type.shape[old[i]] = shape[axes[i]];
   return *reshaped(same, shape);

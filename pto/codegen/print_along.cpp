@@ -26,7 +26,6 @@ bool only_products_read(const Graph& graph, Value v) {
 }
 
 constexpr const char* kServices = "frame.args->services";
-constexpr std::variant<double, int64_t> kFront = int64_t(0);
 constexpr const char* kThreads = "frame.is_root ? frame.args->services->threads : 1";
 
 std::string axis_of(const Node& node) { return std::to_string(node.attributes.axes[0]); }
@@ -128,9 +127,8 @@ std::optional<Dim> GraphPrinter::read_of_sorted(Value v) const {
         std::none_of(node.operands.begin(), node.operands.end(), reads))
       continue;
     if (node.op != Opcode::view || !node.attributes.axes.empty()) return std::nullopt;
-    const Node& offset = graph_[node.operands.back()];
     const Dim size = node.type.shape.back();
-    if (offset.op != Opcode::constant || offset.attributes.value != kFront) return std::nullopt;
+    if (whole_number(graph_[node.operands.back()]) != 0) return std::nullopt;
     if (count && *count != size) return std::nullopt;
     count = size;
   }

@@ -54,10 +54,7 @@ void GraphPrinter::print() {
 
 // Prints a statement between calls that record it; numbers and addresses stay as they are.
 void GraphPrinter::print_recorded(Value v) {
-  const Opcode op = graph_[v].op;
-  const bool is_quiet = operation(op).kernel != KernelForm::Step || op == Opcode::size ||
-                        op == Opcode::extent || op == Opcode::view;
-  if (is_quiet && op != Opcode::fused) return print_node(v);
+  if (!makes_tensors(graph_[v].op)) return print_node(v);
   const int step = text_.outline.step();
   w_.line("pto_record_begin(" + std::to_string(step) + ", " + text_.trips.back() + ");");
   print_node(v);
@@ -152,7 +149,8 @@ class Cost {
     if (node.op == Opcode::branch) return "(" + of(node.body(0)) + " + " + of(node.body(1)) + ")";
     if (node.op == Opcode::sort || node.op == Opcode::sort_descending)
       return count(node.type.shape) + " * 64";
-    if (operation(node.op).kernel == KernelForm::Step && node.op != Opcode::view)
+    if (const KernelForm form = operation(node.op).kernel;
+        form == KernelForm::Step || form == KernelForm::Number)
       return count(node.type.shape) + " * 8";
     if (node.op != Opcode::fused) return "";
     std::string sum;

@@ -11,6 +11,7 @@
 #include "pto/codegen/region_plan.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
+#include "pto/ir/rebuild.hpp"
 
 namespace pto {
 namespace {
@@ -19,23 +20,13 @@ std::string joined_all(const std::vector<std::string>& parts) {
   return joined(parts, ", ", [](const std::string& part) { return part; });
 }
 
-// A region with the numbers that the caller has as scalars, and one output for each place.
+// A region whose inputs are scalars where the caller has numbers.
 Graph with_numbers(const Graph& body, const std::vector<bool>& is_number) {
-  GraphBuilder builder(body.name());
-  std::vector<Value> made;
-  size_t input = 0;
-  for (const Node& node : body.nodes()) {
-    std::vector<Value> operands;
-    for (Value v : node.operands) operands.push_back(made[static_cast<size_t>(v)]);
-    if (node.is_parameter() && is_number[input++]) {
-      const Value scalar = builder.scalar(node.attributes.name, node.type.dtype);
-      made.push_back(node.type.shape.empty() ? scalar : builder.reshape(scalar, node.type.shape));
-    } else {
-      made.push_back(builder.copy(node, std::move(operands)));
-    }
-  }
-  for (Value v : body.outputs()) builder.output(made[static_cast<size_t>(v)]);
-  return builder.build();
+  return rebuild(body, body.outputs(), [&](GraphBuilder& b, const Node& node, Value v) {
+    if (!node.is_parameter() || !is_number[static_cast<size_t>(v)]) return copy_node(b, node, v);
+    const Value scalar = b.scalar(node.attributes.name, node.type.dtype);
+    return std::optional(b.reshape(scalar, node.type.shape));
+  });
 }
 
 // The bits of a scalar: floats travel as doubles.

@@ -8,6 +8,7 @@
 #include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
+#include "pto/ir/uses.hpp"
 
 namespace pto {
 namespace {
@@ -20,12 +21,7 @@ struct Read {
 class StoragePlanner {
  public:
   StoragePlanner(const Graph& graph, const std::vector<Given>& given)
-      : graph_(graph), given_(given) {
-    uses_.resize(graph.nodes().size());
-    for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
-      for (size_t i = 0; i < graph[v].operands.size() && graph[v].op != Opcode::result; ++i)
-        uses_[static_cast<size_t>(graph[v].operands[i])].push_back({v, i});
-  }
+      : graph_(graph), given_(given), uses_(graph) {}
 
   Storage run() {
     for (size_t k = 0; k < graph_.outputs().size(); ++k) place_output(k);
@@ -51,14 +47,13 @@ class StoragePlanner {
 
   // A read of `v` by this use is at the time of the node, or where its addresses are used.
   void reads_of(Value v, std::vector<Read>* reads) const {
-    for (const auto& [user, operand] : uses_[static_cast<size_t>(v)]) {
+    for (const auto& [user, operand] : uses_.of(v)) {
       if (!is_address(user))
         reads->push_back({user, operand});
       else
         reads_of(user, reads);
     }
-    for (const Value out : graph_.outputs())
-      if (out == v) reads->push_back({INT_MAX, 0});
+    if (uses_.is_output(v)) reads->push_back({INT_MAX, 0});
   }
   bool is_address(Value v) const {
     return only_moves(graph_[v].op) && !plan_.copied_moves.count(v) && !is_number_step(v);
@@ -75,7 +70,7 @@ class StoragePlanner {
     const auto is_skipped = [&](Value user, size_t operand) {
       return user == by.node && static_cast<int>(operand) == skipped;
     };
-    for (const auto& [user, operand] : uses_[static_cast<size_t>(v)]) {
+    for (const auto& [user, operand] : uses_.of(v)) {
       if (is_skipped(user, operand)) continue;
       if (!is_address(user)) {
         if (user > by.node || (user == by.node && !reads_first(by, operand))) return false;
@@ -92,9 +87,6 @@ class StoragePlanner {
     plan_.copied_moves.insert(to_copy.begin(), to_copy.end());
     return true;
   }
-  bool is_output(Value v) const {
-    return std::find(graph_.outputs().begin(), graph_.outputs().end(), v) != graph_.outputs().end();
-  }
   bool reads_first(Made by, size_t operand) const {
     const Node& node = graph_[by.node];
     return node.op == Opcode::fused &&
@@ -103,9 +95,8 @@ class StoragePlanner {
 
   // The values of a made tensor: the node, or its results.
   std::vector<Value> values_of(Made made) const {
-    const bool is_used = !uses_[static_cast<size_t>(made.node)].empty() || is_output(made.node);
     std::vector<Value> values;
-    if (made.index == 0 && is_used) values.push_back(made.node);
+    if (made.index == 0 && uses_.is_read(made.node)) values.push_back(made.node);
     for (Value v = made.node; v < static_cast<Value>(graph_.nodes().size()); ++v)
       if (made_by(graph_, v) == made && v != made.node) values.push_back(v);
     return values;
@@ -142,7 +133,8 @@ class StoragePlanner {
     const int start = start_of(graph_, made);
     const Value from = start < 0 ? -1 : started_from(made.node, start, buffer);
     const bool continues = start >= 0 && from == holder;
-    if (holder >= 0 && (is_output(holder) || !make_quiet(holder, made, continues ? start : -1)))
+    if (holder >= 0 &&
+        (uses_.is_output(holder) || !make_quiet(holder, made, continues ? start : -1)))
       return false;
     plan_.homes[made] = {buffer, -1};
     if (continues)
@@ -165,7 +157,7 @@ class StoragePlanner {
   // Puts `from`, from which `made` goes on, into the same buffer.
   bool continue_from(Value from, Made made, int operand, int buffer) {
     const Made before = made_by(graph_, from);
-    if (before.node < 0 || plan_.homes.count(before) || is_output(from)) return false;
+    if (before.node < 0 || plan_.homes.count(before) || uses_.is_output(from)) return false;
     if (values_of(before).size() != 1 || !make_quiet(from, made, operand)) return false;
     return place(before, buffer);
   }
@@ -177,10 +169,7 @@ class StoragePlanner {
     const bool is_apart = op != Opcode::concat && start_of(graph_, part) < 0;
     if (!is_apart || op == Opcode::branch) return false;
     const auto values = values_of(part);
-    return values.size() == 1 && is_read_once(values[0]);
-  }
-  bool is_read_once(Value v) const {
-    return uses_[static_cast<size_t>(v)].size() == 1 && !is_output(v);
+    return values.size() == 1 && uses_.is_read_once(values[0]);
   }
 
   // Lets who computes what a concat joins write it where it belongs. Only kernels store columns.
@@ -191,7 +180,7 @@ class StoragePlanner {
       const Made part = joined_by(graph_, operand);
       if (is_column && (part.node < 0 || graph_[part.node].op != Opcode::fused)) continue;
       const bool is_moved = part.node >= 0 && made_by(graph_, operand) != part;
-      if (is_free(part) && (!is_moved || is_read_once(operand)))
+      if (is_free(part) && (!is_moved || uses_.is_read_once(operand)))
         plan_.homes[part] = {buffer, concat};
     }
   }
@@ -231,7 +220,7 @@ class StoragePlanner {
 
   const Graph& graph_;
   const std::vector<Given>& given_;
-  std::vector<std::vector<std::pair<Value, size_t>>> uses_;
+  const Uses uses_;
   std::vector<Buffer> buffers_;
   Storage plan_;
 };

@@ -7,9 +7,8 @@ namespace pto {
 namespace {
 
 void take_smaller(const Node& node, std::string_view name, int64_t* number) {
-  const Hint* hint = find_hint(node, name);
-  if (hint == nullptr || hint->numbers.empty() || hint->numbers.back() <= 0) return;
-  *number = *number == 0 ? hint->numbers.back() : std::min(*number, hint->numbers.back());
+  const int64_t asked = hint_number(node, name);
+  if (asked > 0) *number = *number == 0 ? asked : std::min(*number, asked);
 }
 
 void add(const Node& node, TaskLimits* limits) {

@@ -12,18 +12,6 @@
 namespace pto {
 namespace {
 
-// Returns the compiler's arguments for one unit.
-std::vector<std::string> arguments_of(const Unit& unit, const Toolchain& toolchain,
-                                      const Source& source, const Settings& settings) {
-  std::vector<std::string> arguments{toolchain.path};
-  for (const std::string& flag : compile_flags(toolchain, source))
-    if (flag != "-shared" && flag != "-nostdlib") arguments.push_back(flag);
-  if (unit.is_root) arguments.push_back("-O1");  // the last one counts
-  arguments.insert(arguments.end(), source.folders.begin(), source.folders.end());
-  arguments.insert(arguments.end(), {"-I" + settings.include_directory, "-c"});
-  return arguments;
-}
-
 bool link_units(const std::vector<std::string>& objects, const Toolchain& toolchain,
                 const Source& source, const std::string& object, const ProcessOptions& options) {
   const bool is_generated = source.kind == Source::Generated;
@@ -33,10 +21,8 @@ bool link_units(const std::vector<std::string>& objects, const Toolchain& toolch
     arguments.push_back("-fno-use-linker-plugin");
   arguments.insert(arguments.end(), objects.begin(), objects.end());
   arguments.insert(arguments.end(), {"-o", object});
-  arguments.insert(arguments.end(), source.links.begin(), source.links.end());
-  const std::string library = runtime_library();
-  if (!library.empty()) arguments.push_back(library);
-  if (library.empty() && is_generated) arguments.insert(arguments.end(), {"-lm", "-lc"});
+  const std::vector<std::string> links = link_arguments(source);
+  arguments.insert(arguments.end(), links.begin(), links.end());
   return run_process(arguments, options).succeeded();
 }
 
@@ -55,8 +41,9 @@ bool compile_units(const std::vector<Unit>& units, int most, const Toolchain& to
   const auto compile = [&](size_t i, const std::function<bool()>& stopped) {
     const std::string text = stem + std::to_string(i) + ".cpp";
     write_file(text, units[i].text);
-    std::vector<std::string> arguments = arguments_of(units[i], toolchain, source, settings);
-    arguments.insert(arguments.end(), {text, "-o", objects[i]});
+    std::vector<std::string> arguments = part_command(toolchain, source, settings);
+    if (units[i].is_root) arguments.push_back("-O1");  // the last one counts
+    arguments.insert(arguments.end(), {"-c", text, "-o", objects[i]});
     return run_process(arguments, {compile_seconds(source, settings), folder, stopped}).succeeded();
   };
   const auto compile_next = [&](const std::function<bool()>& stopped) {

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <mutex>
-#include <set>
 
 #include "pto/base/file.hpp"
 #include "pto/base/sha256.hpp"
 #include "pto/base/text.hpp"
 #include "pto/codegen/emit.hpp"
+#include "pto/compiler/noted.hpp"
 #include "pto/compiler/settings.hpp"
 #include "pto/compiler/target.hpp"
 #include "pto/ir/axis_map.hpp"
@@ -136,13 +135,9 @@ std::string keep(const Graph& graph, const CompileOptions& options, const std::s
 
 // Warns once for a graph, which may come with several layouts of its tensors.
 void warn_of(const Graph& graph, const CompileOptions& options, const ErrorText& text) {
-  static std::mutex mutex;
-  static std::set<std::string> told;
+  static Noted told;
   const std::string digest = hex(Sha256().field(print(graph)).digest());
-  {
-    const std::lock_guard lock(mutex);
-    if (!told.insert(digest).second) return;
-  }
+  if (told.add(digest) > 1) return;
   const std::string kept = keep(graph, options, text.what, digest);
   warn(error_message(text) + (kept.empty() ? "" : "; send " + kept + ", the graph as text") +
        "\n  Until then this function is interpreted: its results are right, and slow.");
@@ -183,10 +178,8 @@ std::shared_ptr<const Program> interpreted_program(const Graph& graph,
   ProgramSpec spec = describe(graph, options.strides);
   note_writes(options, &spec);
   keep_sizes_of_call(graph, &spec);  // the interpreter checks all guards
-  static std::mutex mutex;
-  static std::set<std::string> told;
-  const std::lock_guard lock(mutex);
-  if (told.insert(graph.name() + reason.what).second)
+  static Noted told;
+  if (told.add(graph.name() + reason.what) == 1)
     warn(graph.name() + ": is interpreted, which is right, and slow: " + error_message(reason));
   return program_of(graph, std::move(spec));
 }

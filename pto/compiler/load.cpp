@@ -5,13 +5,13 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <set>
 #include <system_error>
 #include <vector>
 
 #include "pto/base/file.hpp"
 #include "pto/base/of_process.hpp"
 #include "pto/compiler/build.hpp"
+#include "pto/compiler/noted.hpp"
 
 namespace pto {
 namespace {
@@ -19,12 +19,8 @@ namespace {
 using Stop = std::function<bool()>;
 
 void warn_once(const std::string& directory, const std::string& why) {
-  static std::mutex mutex;
-  static std::set<std::string> warned;
-  {
-    const std::lock_guard lock(mutex);
-    if (!warned.insert(directory).second) return;
-  }
+  static Noted warned;
+  if (warned.add(directory) > 1) return;
   warn("the cache folder " + directory + " cannot be used (" + why +
        "): kernels are compiled anew in every process; set PTO_CACHE_DIR to a folder that can be "
        "written");

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <map>
-#include <mutex>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -15,6 +13,7 @@
 #include "pto/base/file.hpp"
 #include "pto/codegen/emit.hpp"
 #include "pto/compiler/build.hpp"
+#include "pto/compiler/noted.hpp"
 
 namespace pto {
 namespace {
@@ -23,24 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr int kKernelsBefore = 4;  // making it takes the time that four kernels save
 constexpr std::string_view kSuffix = ".gch";
-
-// Texts that many threads note.
-class Noted {
- public:
-  // Returns how often the text has been noted, this time among them.
-  int add(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    return ++times_[text];
-  }
-  bool has(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    return times_.count(text) != 0;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, int> times_;
-};
 
 Noted verified, tried;
 Noted lacked;  // headers of texts by hand, once for each compilation without

@@ -218,6 +218,26 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source&
   return flags;
 }
 
+std::vector<std::string> part_command(const Toolchain& toolchain, const Source& source,
+                                      const Settings& settings) {
+  std::vector<std::string> arguments{toolchain.path};
+  for (const std::string& flag : compile_flags(toolchain, source))
+    if (flag != "-shared" && flag != "-nostdlib") arguments.push_back(flag);
+  arguments.insert(arguments.end(), source.folders.begin(), source.folders.end());
+  arguments.push_back("-I" + settings.include_directory);
+  return arguments;
+}
+
+// libpto brings the mathematics library and the C library along.
+std::vector<std::string> link_arguments(const Source& source) {
+  std::vector<std::string> arguments = source.links;
+  const std::string library = runtime_library();
+  if (!library.empty()) arguments.push_back(library);
+  if (library.empty() && source.kind == Source::Generated)
+    arguments.insert(arguments.end(), {"-lm", "-lc"});
+  return arguments;
+}
+
 void fail_interrupted(const Source& source) {
   throw Interrupted({source.name + ": the compilation was interrupted", "it was asked to stop",
                      "call again to compile"},
@@ -244,17 +264,10 @@ std::string compile_object(const Toolchain& toolchain, const Source& source,
   add(compile_flags(toolchain, source));
   add(source.folders);
   add({"-I" + settings.include_directory, stem + ".cpp", "-o", object});
-  add(source.links);
   add_precompiled(&arguments, source, folder);
-  // libpto brings the mathematics library and the C library along.
-  const std::string library = runtime_library();
-  if (!library.empty()) arguments.push_back(library);
-  if (library.empty() && source.kind == Source::Generated) add({"-lm", "-lc"});
+  add(link_arguments(source));
 
-  ProcessOptions options;
-  options.seconds = compile_seconds(source, settings);
-  options.temporary_directory = folder;
-  options.interrupted = interrupted;
+  const ProcessOptions options{compile_seconds(source, settings), folder, interrupted};
   const ProcessResult result = run_process(arguments, options);
   if (result.end == ProcessResult::Interrupted) fail_interrupted(source);
   if (result.succeeded() && is_whole(object)) return object;
@@ -272,16 +285,10 @@ std::string parse_header(const Toolchain& toolchain, const Source& header,
                          const std::function<bool()>& interrupted) {
   const std::string text = folder + "/" + header.name + ".hpp", made = text + ".gch";
   write_file(text, header.text);
-  std::vector<std::string> arguments{toolchain.path};
-  for (const std::string& flag : compile_flags(toolchain, header))
-    if (flag != "-shared" && flag != "-nostdlib") arguments.push_back(flag);
-  arguments.insert(arguments.end(),
-                   {"-I" + settings.include_directory, "-x", "c++-header", text, "-o", made});
-  ProcessOptions options;
-  options.seconds = compile_seconds(header, settings);
-  options.temporary_directory = folder;
-  options.interrupted = interrupted;
-  const bool good = run_process(arguments, options).succeeded();
+  std::vector<std::string> arguments = part_command(toolchain, header, settings);
+  arguments.insert(arguments.end(), {"-x", "c++-header", text, "-o", made});
+  const bool good =
+      run_process(arguments, {compile_seconds(header, settings), folder, interrupted}).succeeded();
   return good && access(made.c_str(), R_OK) == 0 ? made : "";
 }
 

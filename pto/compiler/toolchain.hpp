@@ -72,6 +72,14 @@ std::string_view move_flags(const Toolchain& toolchain, Target target);
 // Returns all flags that decide the object's content.
 std::vector<std::string> compile_flags(const Toolchain& toolchain, const Source& source);
 
+// Returns the command that compiles a part of the source and links nothing, as far as the folders
+// of its headers.
+std::vector<std::string> part_command(const Toolchain& toolchain, const Source& source,
+                                      const Settings& settings);
+
+// Returns what stands behind a source, or its objects, where the compiler links them.
+std::vector<std::string> link_arguments(const Source& source);
+
 // Thrown when the caller's `interrupted` returns true.
 class Interrupted : public Error {
  public:

@@ -18,6 +18,28 @@ bool regroups(const Graph& graph, const Node& node) {
          iteration_space(graph[node.operands[0]].type.shape) != iteration_space(node.type.shape);
 }
 
+std::optional<std::vector<Regrouped>> regrouped(const Dims& from, const Dims& to) {
+  const auto size = [](const Dims& dims, size_t begin, size_t end) {
+    return product({dims.begin() + std::ptrdiff_t(begin), dims.begin() + std::ptrdiff_t(end)});
+  };
+  std::vector<Regrouped> groups;
+  size_t i = 0, j = 0;
+  while (i < from.size() && j < to.size()) {
+    std::optional<Regrouped> found;
+    for (size_t length = 2; !found && length <= from.size() - i + to.size() - j; ++length)
+      for (size_t n = 1; !found && n < length; ++n) {
+        const Regrouped one = {i, i + n, j, j + length - n};
+        if (one.from_end > from.size() || one.to_end > to.size()) continue;
+        if (size(from, i, one.from_end) == size(to, j, one.to_end)) found = one;
+      }
+    if (!found) return std::nullopt;
+    groups.push_back(*found);
+    i = found->from_end, j = found->to_end;
+  }
+  if (i < from.size() || j < to.size()) return std::nullopt;
+  return groups;
+}
+
 AxisMap own_map(const Dims& shape) {
   AxisMap map(shape.size(), -1);
   int next = 0;

@@ -11,6 +11,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "pto/ir/graph.hpp"
@@ -25,6 +26,14 @@ Dims iteration_space(const Dims& shape);
 
 // Says whether a node is a reshape that does more than to put in or take out axes of size 1.
 bool regroups(const Graph& graph, const Node& node);
+
+// Axes that a reshape makes others of: [from, from_end) of its operand, [to, to_end) of itself.
+struct Regrouped {
+  size_t from, from_end, to, to_end;
+};
+
+// Cuts a reshape into the fewest axes that make each other; nothing where sizes do not tell them.
+std::optional<std::vector<Regrouped>> regrouped(const Dims& from, const Dims& to);
 
 // Returns the map of a value in its own iteration space.
 AxisMap own_map(const Dims& shape);

@@ -45,17 +45,23 @@ const Hint* find_hint(const Node& node, std::string_view name) {
   return found == node.hints->end() ? nullptr : &*found;
 }
 
+int64_t hint_number(const Node& node, std::string_view name, int64_t otherwise) {
+  const Hint* const hint = find_hint(node, name);
+  return hint == nullptr || hint->numbers.empty() ? otherwise : hint->numbers.back();
+}
+
+std::optional<int64_t> whole_number(const Node& node) {
+  const auto* const value = std::get_if<int64_t>(&node.attributes.value);
+  return node.op == Opcode::constant && value != nullptr ? std::optional(*value) : std::nullopt;
+}
+
 std::optional<size_t> taken_product(const Node& node) {
-  const Hint* hint = find_hint(node, "takes_product");
-  if (hint == nullptr || hint->numbers.empty()) return std::nullopt;
-  return static_cast<size_t>(hint->numbers[0]);
+  const int64_t place = hint_number(node, "takes_product", -1);
+  return place < 0 ? std::nullopt : std::optional(static_cast<size_t>(place));
 }
 
 std::string text(const Hint& hint) {
-  const auto number = [](int64_t n) { return text(n); };
-  return hint.name + "=" +
-         (hint.numbers.empty() ? in_quotes(hint.text)
-                               : "[" + joined(hint.numbers, ", ", number) + "]");
+  return hint.name + "=" + (hint.numbers.empty() ? in_quotes(hint.text) : text(hint.numbers));
 }
 
 std::string text(const Type& type) { return std::string(name(type.dtype)) + text(type.shape); }

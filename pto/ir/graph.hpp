@@ -112,6 +112,12 @@ Hints with_hint(const Hints& hints, Hint hint);
 // Returns the hint of this name that a node carries, or null.
 const Hint* find_hint(const Node& node, std::string_view name);
 
+// Returns the last number of such a hint, or `otherwise`.
+int64_t hint_number(const Node& node, std::string_view name, int64_t otherwise = 0);
+
+// Returns the value of a constant of an integer type.
+std::optional<int64_t> whole_number(const Node& node);
+
 // Returns the number of the operand that an addition takes as a product which it does not round
 // first: the hint takes_product, see passes/pair_products.hpp.
 std::optional<size_t> taken_product(const Node& node);

@@ -26,9 +26,8 @@ std::vector<int64_t> normal_axes(Opcode op, std::vector<int64_t> axes, size_t ra
   }
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
-    fail({name + ": an axis is named twice in [" +
-              joined(axes, ", ", [](int64_t a) { return text(a); }) + "]",
-          "an axis is reduced once", "name every axis once"});
+    fail({name + ": an axis is named twice in " + text(axes), "an axis is reduced once",
+          "name every axis once"});
   return axes;
 }
 

@@ -9,32 +9,12 @@
 namespace pto {
 
 bool makes_tensors(Opcode op) {
-  switch (op) {
-    case Opcode::fused:
-    case Opcode::loop:
-    case Opcode::repeat:
-    case Opcode::branch:
-    case Opcode::matmul:
-    case Opcode::update:
-    case Opcode::concat:
-    case Opcode::empty:
-    case Opcode::gather:
-    case Opcode::scatter:
-    case Opcode::scatter_add:
-    case Opcode::sort:
-    case Opcode::sort_descending:
-    case Opcode::cumsum:
-    case Opcode::cumprod:
-    case Opcode::cummax:
-    case Opcode::cummin:
-      return true;
-    default:
-      return false;
-  }
+  return operation(op).kernel == KernelForm::Step || op == Opcode::fused;
 }
 
 bool only_moves(Opcode op) {
-  return op == Opcode::view || operation(op).kernel == KernelForm::Moved;
+  const KernelForm form = operation(op).kernel;
+  return form == KernelForm::Part || form == KernelForm::Moved;
 }
 
 namespace {

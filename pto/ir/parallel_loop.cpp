@@ -292,9 +292,8 @@ class Writes {
   std::optional<Dim> size_of(Value v) const {
     const Node& node = body_[v];
     if (node.op == Opcode::extent) return node.attributes.size;
-    if (node.op == Opcode::constant && std::holds_alternative<int64_t>(node.attributes.value))
-      return Dim(std::get<int64_t>(node.attributes.value));
-    return std::nullopt;
+    const std::optional<int64_t> number = whole_number(node);
+    return number ? std::optional(Dim(*number)) : std::nullopt;
   }
 
   bool is_at_most(const Dim& size, const Dim& limit) const {
@@ -355,11 +354,7 @@ bool iterations_write_apart(const Scope& loop, const LoopRange& range, LoopObsta
 }
 
 LoopRange range_of(const Graph& graph, const Node& loop) {
-  const auto number = [&](int i) {
-    const Node& node = graph[loop.operands[size_t(i)]];
-    const auto* constant = std::get_if<int64_t>(&node.attributes.value);
-    return node.op == Opcode::constant && constant != nullptr ? *constant : -1;
-  };
+  const auto number = [&](size_t i) { return whole_number(graph[loop.operands[i]]).value_or(-1); };
   const Node& end = graph[loop.operands[1]];
   LoopRange range = {number(2), number(0) >= 0, std::nullopt};
   if (end.op == Opcode::extent) range.end = end.attributes.size;

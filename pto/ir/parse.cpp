@@ -285,43 +285,37 @@ class GraphReader {
                  name + " takes none: the operation says what a value may have", "take it out"});
   }
 
+  // Takes "size=", where the operation has such an attribute; false where another one stands here.
+  bool takes(const Node& node, std::string_view name, Field field, std::string_view attribute) {
+    if (!in_.peek(name)) return false;
+    require_takes(node, field, attribute);
+    in_.expect(name);
+    in_.expect("=");
+    return true;
+  }
+
   void attributes(Node& node) {
     if (in_.take("{")) {
-      if (in_.peek("name")) {
-        require_takes(node, Field::Tile, "a name");
-        in_.expect("name");
-        in_.expect("=");
+      if (takes(node, "name", Field::Tile, "a name")) {
         node.attributes.name = in_.name();
-      } else if (const bool has_steps = in_.peek("steps"); has_steps || in_.peek("axes")) {
-        require_takes(node, has_steps ? Field::Steps : Field::Axes, has_steps ? "steps" : "axes");
-        in_.expect(has_steps ? "steps" : "axes");
-        in_.expect("=");
+      } else if (takes(node, "steps", Field::Steps, "steps") ||
+                 takes(node, "axes", Field::Axes, "axes")) {
         in_.expect("[");
         in_.list("]", [&] { node.attributes.axes.push_back(in_.integer()); });
-      } else if (in_.peek("index")) {
-        require_takes(node, Field::Index, "an index");
-        in_.expect("index");
-        in_.expect("=");
+      } else if (takes(node, "index", Field::Index, "an index")) {
         node.attributes.index = in_.integer();
-      } else if (in_.peek("size")) {
-        require_takes(node, Field::Size, "a size");
-        in_.expect("size");
-        in_.expect("=");
+      } else if (takes(node, "size", Field::Size, "a size")) {
         node.attributes.size = in_.dim();
         if (in_.take("of"))
           for (std::string& names = node.attributes.name; !in_.peek("}");)
             (names += names.empty() ? "" : " ") += in_.word("a comparison");
-      } else if (in_.peek("precision")) {
-        require_takes(node, Field::Precision, "a precision");
-        in_.expect("precision");
-        in_.expect("=");
+      } else if (takes(node, "precision", Field::Precision, "a precision")) {
         node.attributes.name = in_.word("a precision");
-      } else {
-        if (in_.peek("value")) require_takes(node, Field::Value, "a value");
-        in_.expect("value");
-        in_.expect("=");
+      } else if (takes(node, "value", Field::Value, "a value")) {
         number_ = in_.position();
         value_text_ = in_.until(" }\n");
+      } else {
+        in_.fail_expected(in_quotes("value"));
       }
       in_.expect("}");
     }

@@ -103,8 +103,7 @@ class Printer {
         [[fallthrough]];
       case Field::Axes: {
         const char* const name = operation(node.op).field == Field::Axes ? "axes" : "steps";
-        return std::string(" {") + name + "=[" +
-               joined(attributes.axes, ", ", [](int64_t axis) { return text(axis); }) + "]}";
+        return std::string(" {") + name + "=" + text(attributes.axes) + "}";
       }
       case Field::Body:
         return bodies(attributes);

@@ -23,6 +23,11 @@ namespace pto {
 
 using MakeNode = std::function<std::optional<Value>(GraphBuilder&, const Node&, Value old)>;
 
+// Copies the node as it is: a MakeNode.
+inline std::optional<Value> copy_node(GraphBuilder& b, const Node& node, Value) {
+  return b.copy(node, node.operands);
+}
+
 // `outputs` are values of `graph`.
 Graph rebuild(const Graph& graph, const std::vector<Value>& outputs, const MakeNode& make,
               const std::function<bool(const Guard&)>& keep = {});

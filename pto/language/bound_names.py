@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which variables the text of a function assigns, and which its inner functions read.
+"""Which variables the text of a function assigns and inner functions read, and how it is left.
 
     assigned(body)                 # {"y", "k"}
     readers(body)                  # {<def scaled>: ("scaled", {"factor", "z"})}
@@ -8,22 +8,36 @@ Thread safety: pure functions.
 """
 
 import ast
+from collections.abc import Iterable
 
 RUNTIME = "__pto"
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp,
           ast.SetComp, ast.DictComp, ast.GeneratorExp)  # fmt: skip
+_LEAVES = (ast.Return, ast.Yield, ast.YieldFrom)
 
 
-def own_nodes(body: list[ast.AST]) -> list[ast.AST]:
-    """All nodes of statements, those of inner functions apart."""
+def own_nodes(body: Iterable[ast.AST], closed: tuple[type, ...] = SCOPES) -> list[ast.AST]:
+    """All nodes of statements, without those inside of `closed` nodes (inner functions)."""
     found: list[ast.AST] = []
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
         found.append(node)
-        if not isinstance(node, SCOPES):
+        if not isinstance(node, closed):
             waiting += ast.iter_child_nodes(node)
     return found
+
+
+def leaves_of(body: Iterable[ast.AST]) -> list[ast.AST]:
+    """The statements that leave the function around a body: return and yield."""
+    found = [one for one in own_nodes(body) if isinstance(one, _LEAVES)]
+    return sorted(found, key=lambda node: node.lineno)
+
+
+def breaks_of(body: Iterable[ast.AST]) -> list[ast.AST]:
+    """The break and continue statements of a body, not those of loops in it."""
+    found = own_nodes(body, (*SCOPES, ast.For, ast.While))
+    return [one for one in found if isinstance(one, ast.Break | ast.Continue)]
 
 
 def assigned(body: list[ast.AST]) -> set[str]:

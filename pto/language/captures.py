@@ -21,7 +21,6 @@ that the function itself changes while it is traced, such as a counter of traces
 
 import contextlib
 import types
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -38,7 +37,7 @@ from pto.language.capture_search import (
     value_at,
 )
 from pto.language.code_reads import CodeReads, codes
-from pto.language.location import user_line
+from pto.language.location import user_line, warn_at
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -106,8 +105,7 @@ def _warn_of_large(function: str, name: str, size: str) -> None:
         "\n  fix: make it a parameter; or, where it never changes, a tuple, or an array whose "
         "flags.writeable is False"
     )
-    file, _, line = user_line().rpartition(":")
-    warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
+    warn_at(user_line(), text)
 
 
 class Fingerprint(NamedTuple):

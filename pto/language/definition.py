@@ -11,7 +11,7 @@ from pto.language.native_kernel import NativeKernel
 MEMBERS = {
     *("build", "infer", "grad", "gradient", "saved", "wanted", "kernel", "work", "oracle"),
     *("tolerance", "samples", "vectors", "types", "inplace", "bounded", "autocast", "packing"),
-    *("others", "constants"),
+    *("others", "constants", "linear"),
 }
 _TAKES_ANY = 4  # the flag of code with *args
 AUTOCAST = {None: 0, "low": 1, "f32": 2}  # as abi/operator.h numbers them

@@ -75,7 +75,7 @@ def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:
     cpp = stages.pop("C++", "")
     parts = dict(stages)
     if not found["reason"]:
-        parts["steps"] = "\n".join(step_lines(plan))
+        parts["steps"] = "\n".join(step_lines(plan, plan.steps))
         parts["memory of values"] = "\n".join(_memory_lines(plan))
         parts["choices"] = "\n".join(map(str, choices))
         if packed:
@@ -84,7 +84,9 @@ def explain(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Explanation:
             )
         parts["C++"] = cpp
     parts["memory of the result"] = _costs(graph)
-    parts["products of f32"] = f"matmul_precision = {config.matmul_precision!r}: {_precision()}"
+    parts["products of f32"] = (
+        f"matmul_precision = {config.matmul_precision!r}: {_core.way_of_floats()}"
+    )
     made = Explanation("\n\n".join(f"==== {name} ====\n{text}" for name, text in parts.items()))
     made.levels, made.graph, made.fused = stages, graph, found["graph"]
     made.steps, made.memory, made.choices = plan.steps, plan.memory, choices
@@ -99,7 +101,7 @@ PACKED = "packed once, when a call sees it again unchanged; products read the pa
 def _packed(jit: "Jit", form: Form, found: dict[str, Any]) -> dict[str, str]:
     """Why constants are not packed, by name; "" of those that are."""
     why = {name: "" if is_packed else why for name, is_packed, why in found.get("constants", ())}
-    written = form.members[-1].keys if jit.writes and "written" in form.keys else ()
+    written = form.written if jit.writes else ()
     nowhere = found["reason"] or "no product has it, or a part of it, on its right"
     return {name: "the function writes it" if name in written else why.get(name, nowhere)
             for name in jit.constant_parameters}  # fmt: skip
@@ -118,12 +120,8 @@ def _sizes(jit: "Jit", args: tuple, kwargs: dict[str, Any], inputs: list,
     return sizes
 
 
-def step_lines(plan: Plan) -> Iterator[str]:
-    """The steps as text, bodies indented; numbers and addresses are counted."""
-    yield from _lines_of(plan, plan.steps, "")
-
-
-def _lines_of(plan: Plan, steps: tuple[Step, ...], indent: str) -> Iterator[str]:
+def step_lines(plan: Plan, steps: tuple[Step, ...], indent: str = "") -> Iterator[str]:
+    """Steps as text, bodies indented; numbers and addresses are counted."""
     quiet = sum(step.is_quiet for step in steps)
     for step in steps:
         if step.is_quiet:
@@ -135,7 +133,7 @@ def _lines_of(plan: Plan, steps: tuple[Step, ...], indent: str) -> Iterator[str]
         if step.nest:
             yield f"{indent}    {step.nest}"
         yield from (f"{indent}    ends: {reason}" for reason in step.ends)
-        yield from _lines_of(plan, step.steps, indent + "  ")
+        yield from step_lines(plan, step.steps, indent + "  ")
     if quiet:
         yield f"{indent}({quiet} steps that compute numbers and addresses)"
 
@@ -192,10 +190,6 @@ def _copy_line(copy: Copy) -> str:
     size = "" if copy.bytes is None else f", {copy.bytes} bytes"
     maybe = ", unless it lies there already" if copy.may_be_none else ""
     return f"copy of {copy.type}{size}{maybe}{where}"
-
-
-def _precision() -> str:
-    return _core.way_of_floats()
 
 
 def _costs(graph: _core.Graph) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
 from pto.language.differentiate import differentiate
+from pto.language.infer import where_needed
 from pto.language.location import describe
 from pto.language.reduce import sum_to
 from pto.language.shape import broadcast_to
@@ -153,18 +154,8 @@ class TracedGradient:
     def infer(self, *specs: Any) -> tuple | None:
         """The shapes of the saved arguments; None where another shape is needed."""
         arguments = dict(zip(self.names, specs, strict=True))
-        results: list[Any] = []
-        for place, name in enumerate(self.wanted):
-            like = arguments.get(name)
-            if like is None:
-                return None
-            if specs[-1] >> place & 1:
-                results.append(like)
-            elif isinstance(like, list):
-                results.append([])
-            else:
-                results.append(like.like((0,)))
-        return tuple(results)
+        like = [arguments.get(name) for name in self.wanted]
+        return None if any(one is None for one in like) else where_needed(specs[-1], *like)
 
     def _not_needed(self, like: Tensor, name: str) -> Any:
         if self.of.by_name[name].kind == "Tensor[]":
@@ -211,6 +202,43 @@ class TracedGradient:
         return summed
 
 
+def gradient_name(of: "Operator") -> str:
+    """The name of the operator that `gradient` of the definition says; "" where it says none."""
+    said = of.member("gradient") or ""
+    return f"{of.name}_backward" if isinstance(said, type) else said
+
+
+def gradient_by_hand(of: "Operator") -> "Operator":
+    """The operator of the class that `gradient` of the definition is."""
+    definition = of.member("gradient")
+    saved, wanted = of.member("saved") or (), of.member("wanted") or ()
+    operator = type(of)(_gradient_schema(of, saved, wanted), definition,
+                        vars(definition).get("types", ""))  # fmt: skip
+    if of.member("linear"):
+        definition.saved = tuple(name for name in of.tensor_names if name not in wanted)
+        definition.wanted = operator.tensor_names[: len(of.differentiable)]
+        definition.gradient = _linear_again(of, operator)
+    return operator
+
+
+def _linear_again(of: "Operator", gradient: "Operator") -> type:
+    """The class of the gradient of a linear operator's gradient: the operator itself."""
+    count, infer, work = len(of.arguments), of.member("infer"), of.member("work")
+    members = {
+        "__doc__": f"The gradient of {gradient.name}: {of.name}.",
+        "types": gradient_types(gradient, gradient.member("saved"), gradient.member("wanted")),
+        "infer": lambda *given: where_needed(given[-1], infer(*given[:count])),
+        "work": lambda *given: work(*given[:count]),
+        "kernel": of.member("kernel"),
+    }
+    return type("Gradient", (), members)
+
+
+def _gradient_schema(of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...]) -> str:
+    differentiable = [i for i, o in enumerate(of.outputs) if o.is_differentiable]
+    return _core.gradient_schema(of.signature, differentiable, of.places(saved), of.places(wanted))
+
+
 def _has_room(of: "Operator") -> bool:
     """Says whether an operator may take all that an automatic gradient of this one would."""
     tensors = len(of.differentiable) + len(of.tensor_names)
@@ -222,8 +250,7 @@ def gradient_of(
     of: "Operator", saved: tuple[str, ...], wanted: tuple[str, ...], orders: int = 2
 ) -> Gradient:
     """The gradient operator, itself with gradients of the other orders, traced at first use."""
-    differentiable = [i for i, o in enumerate(of.outputs) if o.is_differentiable]
-    text = _core.gradient_schema(of.signature, differentiable, of.places(saved), of.places(wanted))
+    text = _gradient_schema(of, saved, wanted)
     types = gradient_types(of, saved, wanted)
     names = [a["name"] for a in _core.parse_schema(text, types)["arguments"]]
     rules = TracedGradient(of, names, saved, wanted)

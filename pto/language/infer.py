@@ -10,13 +10,14 @@ some call, so comparing two sizes proves nothing; `broadcast` is right for every
 """
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 from pto import _core
 from pto.errors import Error, InvalidType, InvalidValue
-from pto.language.dtypes import DType
+from pto.language.dtypes import DType, dtype
 from pto.language.location import describe
 from pto.language.tensor import Tensor
 
@@ -57,9 +58,34 @@ class Spec:
         return dim % self.ndim
 
 
-def where_needed(needs: int, *specs: Spec) -> tuple[Spec, ...]:
-    """The results of a gradient operator: empty ones where no bit of `needs` asks for them."""
-    return tuple(s if needs >> i & 1 else s.like((0,)) for i, s in enumerate(specs))
+def spec_of(like: Any) -> Any:
+    """The Spec of (element type, shape), of a list of them, or None."""
+    if isinstance(like, list):
+        return [spec_of(one) for one in like]
+    return None if like is None else Spec(tuple(like[1]), dtype(like[0]))
+
+
+def spec_of_value(value: Any) -> Any:
+    """The Spec of a traced tensor, or of a list of them; another value as it is."""
+    if isinstance(value, list):
+        return [spec_of_value(one) for one in value]
+    return Spec(value.shape, value.dtype) if isinstance(value, Tensor) and not value.weak else value
+
+
+def described(result: Any) -> Any:
+    """(element type, shape) of a Spec or traced tensor, or of a list of them."""
+    if isinstance(result, tuple | list):
+        return [described(one) for one in result]
+    return str(result.dtype), tuple(result.shape)
+
+
+def where_needed(needs: int, *specs: Any) -> tuple:
+    """The results of a gradient operator, Specs or lists of them: empty ones where no bit of
+    `needs` asks for them."""
+    return tuple(
+        s if needs >> i & 1 else [] if isinstance(s, list) else s.like((0,))
+        for i, s in enumerate(specs)
+    )
 
 
 _recorded = threading.local()
@@ -174,6 +200,13 @@ def size_broadcast(a: Size, b: Size) -> Size:
     return _joined("broadcast", a, b, _broadcast_numbers)
 
 
+def broadcast_sizes(a: tuple, b: tuple) -> tuple:
+    """The shape to which two shapes broadcast."""
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    ahead = len(longer) - len(shorter)
+    return (*longer[:ahead], *map(size_broadcast, longer[ahead:], shorter))
+
+
 def broadcast(*specs: Spec) -> Spec:
     """The Spec to which all broadcast, by NumPy's rules, of the first one's element type.
 
@@ -187,12 +220,7 @@ def broadcast(*specs: Spec) -> Spec:
             "it joins the shapes of tensors, in infer of an operator",
             "pass those arguments of infer that are tensors",
         )
-    shape: tuple = ()
-    for spec in specs:
-        longer, shorter = (shape, spec.shape) if len(shape) >= spec.ndim else (spec.shape, shape)
-        ahead = len(longer) - len(shorter)
-        shape = (*longer[:ahead], *map(size_broadcast, longer[ahead:], shorter))
-    return specs[0].like(shape)
+    return specs[0].like(functools.reduce(broadcast_sizes, (spec.shape for spec in specs)))
 
 
 def agree(inferred: tuple, built: tuple, guards: list) -> bool:

@@ -319,11 +319,9 @@ class ProgramJit(Jit):
     writes = True
 
     def _writes(self, outputs: int, tensors: list, form: Form) -> list[int]:
-        if "written" not in form.keys:
-            return []
         given = [name for name, t in zip(self.parameters, tensors, strict=True) if t]
-        written = [given.index(name) for name in form.members[-1].keys]
-        return [-1] * (outputs - len(written)) + written
+        written = [given.index(name) for name in form.written]
+        return [-1] * (outputs - len(written)) + written if written else []
 
     def call_in_library(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a call as an operator; with npu tensors once the current stream has come to it."""

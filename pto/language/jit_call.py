@@ -56,11 +56,16 @@ def sorted_call(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> SortedCall:
 
 def bound(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> list:
     """The values of all parameters; the compiled call has already checked that they bind."""
+    return [*bound_by_name(jit, args, kwargs).values()]
+
+
+def bound_by_name(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The same by the names of the parameters, in their order."""
     names, defaults = jit.parameters, jit.defaults
     values = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     values |= zip(names, args, strict=False)
     values |= kwargs
-    return [values[name] for name in names]
+    return {name: values[name] for name in names}
 
 
 def _type_name(value: Any) -> str:

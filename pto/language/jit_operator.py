@@ -112,7 +112,7 @@ def _called(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:
 
 def _written(jit: "Jit", form: Form) -> tuple[str, ...]:
     """The parameters that a program writes; its gradient needs what they were before."""
-    return form.members[-1].keys if jit.writes and "written" in form.keys else ()
+    return form.written if jit.writes else ()
 
 
 def operator(jit: "Jit", args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -16,6 +16,8 @@ import ast
 import copy
 from dataclasses import dataclass
 
+from pto.language.bound_names import breaks_of
+
 
 @dataclass(frozen=True)
 class Flags:
@@ -32,8 +34,9 @@ class Flags:
 
 def flags_of(body: list[ast.stmt], number: int) -> Flags | None:
     """The flags for a body; None where a jump stands in a statement that no flag can leave."""
-    kinds = {type(one) for one in _jumps(body, everywhere=True)}
-    if len(_jumps(body, everywhere=True)) != len(_jumps(body, everywhere=False)):
+    found = breaks_of(body)
+    kinds = {type(one) for one in found}
+    if len(found) != len(_movable(body)):
         return None
     return Flags(f"_break_{number}" if ast.Break in kinds else None,
                  f"_skip_{number}" if ast.Continue in kinds else None)  # fmt: skip
@@ -62,7 +65,7 @@ def _guarded(body: list[ast.stmt], flags: Flags) -> list[ast.stmt]:
         if isinstance(node, ast.Break | ast.Continue):  # what stands behind it never runs
             names = {flags.guard} | ({flags.left} if isinstance(node, ast.Break) else set())
             return made + [assign(name, True, node) for name in sorted(filter(None, names))]
-        if not _jumps([node], everywhere=False):
+        if not _movable([node]):
             made.append(node)
             continue
         changed = copy.copy(node)
@@ -76,18 +79,12 @@ def _guarded(body: list[ast.stmt], flags: Flags) -> list[ast.stmt]:
     return made
 
 
-def _jumps(body: list[ast.stmt], everywhere: bool) -> list[ast.stmt]:
-    """The break and continue statements of a body; or only those below `if` and `with`."""
-    found: list[ast.stmt] = []
-    waiting: list[ast.AST] = list(body)
-    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Break | ast.Continue):
-            found.append(node)
-        elif not isinstance(node, scopes) and (everywhere or isinstance(node, ast.If | ast.With)):
-            waiting += ast.iter_child_nodes(node)
-    return found
+def _movable(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The break and continue statements of a body that stand below `if` and `with` alone."""
+    inside = [one for node in body if isinstance(node, ast.If | ast.With)
+              for one in ast.iter_child_nodes(node)]  # fmt: skip
+    own = [one for one in body if isinstance(one, ast.Break | ast.Continue)]
+    return own + _movable(inside) if inside else own
 
 
 def placed(node: ast.AST, at: ast.AST) -> ast.AST:

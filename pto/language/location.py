@@ -3,6 +3,7 @@
 
 import os
 import sys
+import warnings
 from types import TracebackType
 from typing import NoReturn
 
@@ -89,6 +90,12 @@ def without_our_frames(error: BaseException) -> BaseException:
 def fail(what: str, why: str, fix: str, kind: type[Error] = InvalidValue) -> NoReturn:
     """Raises an Error that names the user's line."""
     raise kind(what, why, fix, user_line())
+
+
+def warn_at(line: str, text: str) -> None:
+    """Warns of a line, "file.py:12"."""
+    file, _, number = line.rpartition(":")
+    warnings.warn_explicit(text, RuntimeWarning, file, int(number or 0))
 
 
 def describe(value: object) -> str:

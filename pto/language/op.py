@@ -29,7 +29,9 @@ needs `infer`.
 arguments; None, or a name left out, means not differentiable. It becomes an operator of its own,
 NAME_backward. A gradient is summed to the shape of its argument where that was saved and
 broadcast. `grad = "automatic"` differentiates `build` (differentiate.py); NAME_backward always has
-such a gradient. `gradient = "other"` names an operator instead, with `saved` and `wanted`: names.
+such a gradient. `gradient = Other` is the class of NAME_backward instead, whose schema follows, or
+the name of an operator, with `saved` and `wanted`: names. `linear = True`: the gradient of such a
+gradient is the operator itself.
 
 `infer(x, ...)`, where given, states dtype and shape of the outputs over Specs (infer.py) and is
 checked at each tracing; without it they are those of the traced graph. `oracle` is the definition
@@ -57,12 +59,18 @@ from pto.errors import InvalidType, InvalidValue
 from pto.language import arguments, dispatch, out_dtype, prebuilt
 from pto.language.definition import AUTOCAST, check_definition, check_is_class, check_schema
 from pto.language.dtypes import dtype
-from pto.language.gradient import Gradient, gradient_of, members, probed
-from pto.language.infer import Spec, agree, recorded_guards
+from pto.language.gradient import (
+    Gradient,
+    gradient_by_hand,
+    gradient_name,
+    gradient_of,
+    members,
+    probed,
+)
+from pto.language.infer import agree, described, recorded_guards, spec_of, spec_of_value
 from pto.language.inplace import inplace_definition
 from pto.language.misuse import worded
 from pto.language.redefinition import chain, newest, replaced, times_replaced
-from pto.language.tensor import Tensor
 from pto.language.trace import Trace
 from pto.locks import Lock
 from pto.schema import Argument, Signature, bound, signature_of
@@ -207,18 +215,18 @@ class Operator(Signature, _core.Callable):
         infer = self.member("infer")
         if infer is not None:
             given, values = iter(tensors), iter(attributes)
-            specs = [_spec(next(given)) if a.is_tensor else next(values) for a in self.arguments]
+            specs = [spec_of(next(given)) if a.is_tensor else next(values) for a in self.arguments]
             with recorded_guards(self.name) as guards:
                 results = infer(*specs)
             if results is not None:
                 work = self._work(specs)
                 results = self.results(results)
-                return [_described(r) for r in results], guards, *work
+                return [described(r) for r in results], guards, *work
         trace = Trace(self._local_name)
         trace.builder.let_sizes_be_one()
         values = self._inputs(trace, tensors, attributes)
         results = self._built(trace, values)
-        outputs = [_described(r) for r in results]
+        outputs = [described(r) for r in results]
         graph, _ = trace.finish([t for result in results for t in members(result)])
         return outputs, list(graph.guards)
 
@@ -231,7 +239,7 @@ class Operator(Signature, _core.Callable):
         infer = self.member("infer")
         if infer is None:
             return
-        specs = [_spec_of(v) for v in values.values()]
+        specs = [spec_of_value(v) for v in values.values()]
         with recorded_guards(self.name):
             results = infer(*specs)
         if results is None:
@@ -269,24 +277,6 @@ class Operator(Signature, _core.Callable):
         from pto.language.callable_cells import operator_cell
 
         return operator_cell(self)
-
-
-def _spec(like: Any) -> Any:
-    if isinstance(like, list):
-        return [_spec(t) for t in like]
-    return None if like is None else Spec(tuple(like[1]), dtype(like[0]))
-
-
-def _spec_of(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_spec_of(v) for v in value]
-    return Spec(value.shape, value.dtype) if isinstance(value, Tensor) and not value.weak else value
-
-
-def _described(result: Any) -> Any:
-    if isinstance(result, tuple | list):
-        return [_described(r) for r in result]
-    return str(result.dtype), tuple(result.shape)
 
 
 _operators: list[Operator | None] = []  # by index of the registry; None: defined in C++
@@ -330,6 +320,8 @@ def complete(operator: Operator) -> Operator:
     saved, wanted = probed(operator) if operator.member("grad") else ((), ())
     if wanted:
         operator.gradient = gradient_of(operator, saved, wanted)
+    if isinstance(operator.member("gradient"), type):
+        complete(gradient_by_hand(operator))
     with _lock:
         _register(operator)
     return operator
@@ -346,7 +338,7 @@ def _described_for_registry(operator: Operator) -> _core.OperatorDefinition:
         made.set_native()
         made.takes_strides = kernel.takes_strides
     made.packing = list(operator.member("packing") or ())
-    made.gradient_name = operator.member("gradient") or ""
+    made.gradient_name = gradient_name(operator)
     gradient = operator.gradient
     if gradient:
         made.set_gradient(_described_for_registry(gradient.operator))
@@ -389,12 +381,9 @@ def _trace(index: int, tensors: list, attributes: list) -> _core.Graph:
     return operator.trace(tensors, attributes)
 
 
-def _infer(index: int, tensors: list, attributes: list) -> tuple:
-    return _operators[index].inferred(tensors, attributes)
-
-
-def _source(index: int, dtypes: list[str]) -> tuple[str, str, str]:
-    return _operators[index].source(dtypes)
-
-
-_core.set_operator_callbacks(_trace, _infer, _source, prebuilt.find)
+_core.set_operator_callbacks(
+    _trace,
+    lambda index, *given: _operators[index].inferred(*given),
+    lambda index, *given: _operators[index].source(*given),
+    prebuilt.find,
+)

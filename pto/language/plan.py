@@ -19,12 +19,12 @@ from pto import _core
 from pto.kept import kept
 from pto.language.upper_bounds import Sizes, bytes_of, type_text
 
-_KINDS = {"fused": "kernel", "matmul": "product", "repeat": "while", "update": "write",
-          "view": "address", "reshape": "address", "transpose": "address",
-          "broadcast": "address"}  # fmt: skip
-KINDS = {*_KINDS.values(), "number", "loop", "branch", "result", "concat", "gather", "scatter",
-         "scatter_add", "sort", "sort_descending", "cumsum", "cumprod", "cummax", "cummin", "empty",
-         "iota", "tile"}  # fmt: skip
+_KINDS = {"fused": "kernel", "matmul": "product", "repeat": "while", "update": "write"}
+_KINDS_OF_FORMS = {"part": "address", "moved": "address", "element": "number",
+                   "constant": "number", "number": "number"}  # fmt: skip
+KINDS = {*_KINDS.values(), *_KINDS_OF_FORMS.values(), "loop", "branch", "result", "concat",
+         "gather", "scatter", "scatter_add", "sort", "sort_descending", "cumsum", "cumprod",
+         "cummax", "cummin", "empty", "iota", "tile"}  # fmt: skip
 _QUIET = ("number", "address", "result")
 
 
@@ -166,13 +166,26 @@ class Plan:
             graphs.append(_core.nodes_of(node["bodies"][body]))
         return graphs
 
+    def node(self, step: int) -> dict:
+        """The node of which a step is made."""
+        one = self.found["steps"][step]
+        return self.graphs[one["block"]][one["value"]]
+
+    def trips(self, step: int) -> int | None:
+        """How often a loop runs, where the arguments' sizes say so."""
+        block = self.found["steps"][step]["block"]
+        return self.sizes.trips(block, self.graphs[block], self.node(step))
+
+    def outputs(self, block: int) -> list[int]:
+        """The values of a block that leave it."""
+        step, body = self.found["blocks"][block]
+        graph = self.found["graph"] if step < 0 else self.node(step)["bodies"][body]
+        return graph.output_values
+
     def _owner(self, block: int) -> tuple[int, dict] | None:
         """The block and node whose body a block is."""
         step = self.found["blocks"][block][0]
-        if step < 0:
-            return None
-        owner = self.found["steps"][step]
-        return owner["block"], self.graphs[owner["block"]][owner["value"]]
+        return None if step < 0 else (self.found["steps"][step]["block"], self.node(step))
 
     @kept
     def steps(self) -> tuple[Step, ...]:
@@ -183,9 +196,7 @@ class Plan:
         return tuple(self._step(at) for at, one in enumerate(found) if one["block"] == block)
 
     def _step(self, at: int) -> Step:
-        one = self.found["steps"][at]
-        nodes = self.graphs[one["block"]]
-        node = nodes[one["value"]]
+        one, node = self.found["steps"][at], self.node(at)
         kind, body = kind_of(node), _core.nodes_of(node["bodies"][0]) if node["bodies"] else []
         inner = [n for n in body if n["form"] != "parameter"] if kind == "kernel" else []
         about = inner or [node]
@@ -211,7 +222,7 @@ class Plan:
             why_line=one["why_line"],
             nest=_nest_of(node),
             inside=self._is_inside(one["block"]),
-            trips=self.sizes.trips(one["block"], nodes, node) if is_loop else None,
+            trips=self.trips(at) if is_loop else None,
             bytes=self._bytes(node, body) if kind == "kernel" else None,
             steps=tuple(step for b in blocks for step in self._steps_of(b)),
         )
@@ -222,11 +233,7 @@ class Plan:
         if at < 0:
             return False
         step = self.found["steps"][at]
-        nodes = self.graphs[step["block"]]
-        around = step["is_parallel"]
-        if around:
-            around = self.sizes.trips(step["block"], nodes, nodes[step["value"]]) != 1
-        return around or self._is_inside(step["block"])
+        return (step["is_parallel"] and self.trips(at) != 1) or self._is_inside(step["block"])
 
     def _bytes(self, node: dict, body: list[dict]) -> int | None:
         """Counts the inputs and outputs of a kernel."""
@@ -269,13 +276,9 @@ class Plan:
             Copy(type_text(kind), self.sizes.most(bytes_of(kind)), self._line(step), maybe)
             for _, step, kind, maybe in found["copies"]
         ]
-        loops = {}
-        for at, step in enumerate(found["steps"]):
-            nodes = self.graphs[step["block"]]
-            node = nodes[step["value"]]
-            if node["op"] == "loop":
-                trips = self.sizes.trips(step["block"], nodes, node)
-                loops[at] = step["is_parallel"], trips
+        loops = {at: (step["is_parallel"], self.trips(at))
+                 for at, step in enumerate(found["steps"])
+                 if self.node(at)["op"] == "loop"}  # fmt: skip
         in_place = [(k, self.inputs[i]) for k, i in enumerate(found["replaces"]) if i >= 0]
         return MemoryPlan(
             tuple(values), tuple(copies), self._shared(), tuple(in_place),
@@ -302,8 +305,7 @@ class Plan:
     def _line(self, step: int) -> str:
         if step < 0:
             return ""
-        one = self.found["steps"][step]
-        node = self.graphs[one["block"]][one["value"]]
+        node = self.node(step)
         inside = _core.nodes_of(node["bodies"][0]) if node["op"] == "fused" else [node]
         return next((n["lines"][0] for n in reversed(inside) if n["lines"]), "")
 
@@ -356,14 +358,7 @@ def _names_of(nodes: list[dict]) -> Iterator[str]:
 
 
 def kind_of(node: dict) -> str:
-    if node["op"] in _KINDS:
-        return _KINDS[node["op"]]
-    is_number = node["op"] in ("constant", "size", "extent") or node["form"] in (
-        "element",
-        "moved",
-        "constant",
-    )
-    return "number" if is_number else node["op"]
+    return _KINDS.get(node["op"]) or _KINDS_OF_FORMS.get(node["form"], node["op"])
 
 
 def label_of(nodes: list[dict]) -> str:

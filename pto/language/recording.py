@@ -24,7 +24,7 @@ from pto.config import config
 from pto.errors import Failure, InvalidValue
 from pto.language.copies import copies_of
 from pto.language.explanation import Explanation, explain
-from pto.language.jit_call import bound
+from pto.language.jit_call import bound_by_name
 from pto.language.location import user_line
 from pto.language.plan import Plan, Step
 from pto.language.program_page import texts
@@ -195,7 +195,7 @@ def refuse_interpreted(tool: str, name: str, reason: str = "") -> None:
 def after_a_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list]:
     """(the function in its recorded form, its arguments), after a call on copies."""
     compiled = function.compiled
-    given = dict(zip(compiled.parameters, bound(compiled, args, kwargs), strict=True))
+    given = bound_by_name(compiled, args, kwargs)
     made = function.recorded_form()
     made(*copies_of(given).values())
     return made, list(given.values())

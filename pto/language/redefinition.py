@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from pto import _core
 from pto.errors import InvalidValue
 from pto.language import adapters
+from pto.language.gradient import gradient_name
 
 times_replaced: Counter[int] = Counter()  # by index; who keeps shapes keeps this beside them
 newest: dict[str, Any] = {}  # the operator of each name that was defined last, gradients included
@@ -98,7 +99,7 @@ def _facts(operator: Any) -> dict[str, Any]:
     return {
         "schema": operator.signature,
         "rule of types": operator.types_text,
-        "gradient": operator.member("gradient") or (gradient and gradient.operator.schema),
+        "gradient": gradient_name(operator) or (gradient and gradient.operator.schema),
         "set of saved tensors": gradient and gradient.saved,
         "set of wanted gradients": gradient and gradient.wanted,
         "kernel": kernel and f"one in C++, takes_strides={kernel.takes_strides}",

@@ -295,20 +295,11 @@ def _moved(found: Recorded, block: int, values: list[int], sizes: list[int]) -> 
     """Bytes that need not be read, nor written where nothing else reads them."""
     nodes = found.plan.graphs[block]
     readers = Counter(v for node in nodes for v in set(node["operands"]))
-    outputs = set(_outputs(found, block))
+    outputs = set(found.plan.outputs(block))
     return sum(
         size * (2 if readers[v] == 1 and v not in outputs else 1)
         for v, size in zip(values, sizes, strict=True)
     )
-
-
-def _outputs(found: Recorded, block: int) -> list[int]:
-    step, body = found.plan.found["blocks"][block]
-    if step < 0:
-        return found.plan.found["graph"].output_values
-    owner = found.plan.found["steps"][step]
-    node = found.plan.graphs[owner["block"]][owner["value"]]
-    return node["bodies"][body].output_values
 
 
 # --- text ----------------------------------------------------------------------------------------

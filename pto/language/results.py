@@ -40,6 +40,11 @@ class Form:
         """Says whether it is a plain tuple of tensors."""
         return self.kind is tuple and all(member.is_leaf for member in self.members)
 
+    @property
+    def written(self) -> tuple:
+        """The parameters that a program gives new elements: trace.py."""
+        return self.members[-1].keys if "written" in self.keys else ()
+
     def assemble(self, leaves: Iterable) -> Any:
         """The result with these leaves in it; an iterator gives it as many as it takes."""
         return self._take(iter(leaves))

@@ -19,7 +19,7 @@ import copy
 from typing import Any
 
 from pto.errors import InvalidType
-from pto.language.bound_names import RUNTIME, SCOPES
+from pto.language.bound_names import RUNTIME, leaves_of
 from pto.language.carried import Undefined
 from pto.language.jumps import placed
 from pto.language.location import fail
@@ -51,7 +51,7 @@ def returned(value: Any) -> Any:
 class _OneReturn(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
-        branches = [one for one in node.body if isinstance(one, ast.If) and _returns([one])]
+        branches = [one for one in node.body if isinstance(one, ast.If) and leaves_of([one])]
         if branches:
             try:
                 body = _finished(node.body)
@@ -61,19 +61,6 @@ class _OneReturn(ast.NodeTransformer):
             result = ast.Call(function, [ast.Name(_RESULT, ast.Load())], [])
             node.body = [*body, placed(ast.Return(result), branches[0])]
         return node
-
-
-def _returns(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The returns and yields of a body; none of functions in it."""
-    found: list[ast.stmt] = []
-    waiting: list[ast.AST] = list(body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
-            found.append(node)
-        if not isinstance(node, SCOPES):
-            waiting += ast.iter_child_nodes(node)
-    return found
 
 
 def _ends(body: list[ast.stmt]) -> bool:
@@ -89,7 +76,7 @@ def _finished(body: list[ast.stmt]) -> list[ast.stmt]:
     for place, node in enumerate(body):
         if isinstance(node, ast.Return):
             return [*body[:place], _assign(node.value, node)]
-        if not _returns([node]):
+        if not leaves_of([node]):
             continue
         if not isinstance(node, ast.If):
             raise _Stays

@@ -19,7 +19,15 @@ from collections.abc import Callable
 from typing import Any
 
 from pto.errors import InvalidType
-from pto.language.bound_names import RUNTIME, SCOPES, assigned, own_nodes, readers
+from pto.language.bound_names import (
+    RUNTIME,
+    SCOPES,
+    assigned,
+    breaks_of,
+    leaves_of,
+    own_nodes,
+    readers,
+)
 from pto.language.closures import closure_of
 from pto.language.code_names import loops_in_call
 from pto.language.control import loop
@@ -95,7 +103,7 @@ class Statements(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> Any:
         flags = flags_of(node.body, self._next())
-        found = _leaves(node.body) if flags else _jumps(node.body)
+        found = leaves_of(node.body) if flags else _jumps(node.body)
         if found:
             return self._kept(node, found[0])
         if _has(node.test, ast.NamedExpr):
@@ -238,7 +246,7 @@ class Statements(ast.NodeTransformer):
             self._refuse(node, "the loop has an else", "a loop of the program runs to its end",
                          "put the lines behind the loop")  # fmt: skip
         flags = flags_of(node.body, self._next())
-        leaves = _leaves(node.body)
+        leaves = leaves_of(node.body)
         if flags is None or (flags.left and count == 2):
             leaves += [
                 one for one in _jumps(node.body) if flags is None or isinstance(one, ast.Break)
@@ -337,33 +345,10 @@ def _has(node: ast.AST, *kinds: type) -> bool:
 
 def _raises(body: list[ast.stmt]) -> list[ast.AST]:
     """The statements that raise; those below another condition or loop belong to that."""
-    found: list[ast.AST] = []
-    waiting: list[ast.AST] = [*body]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Raise):
-            found.append(node)
-        if not isinstance(node, (*SCOPES, ast.If, ast.While, ast.For)):
-            waiting += ast.iter_child_nodes(node)
-    return found
-
-
-def _leaves(body: list[ast.stmt]) -> list[ast.AST]:
-    """The statements that leave the function around a body: return and yield."""
-    return [one for one in _jumps(body) if not isinstance(one, ast.Break | ast.Continue)]
+    found = own_nodes(body, (*SCOPES, ast.If, ast.While, ast.For))
+    return [one for one in found if isinstance(one, ast.Raise)]
 
 
 def _jumps(body: list[ast.stmt]) -> list[ast.AST]:
     """The statements that leave a body: return and yield, and its own break and continue."""
-    found: list[ast.AST] = []
-    waiting: list[tuple[ast.AST, bool]] = [(node, False) for node in body]
-    while waiting:
-        node, is_inner = waiting.pop()
-        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
-            found.append(node)
-        if isinstance(node, ast.Break | ast.Continue) and not is_inner:
-            found.append(node)
-        if not isinstance(node, SCOPES):
-            inner = is_inner or isinstance(node, ast.For | ast.While)
-            waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
-    return sorted(found, key=lambda node: node.lineno)
+    return sorted((*leaves_of(body), *breaks_of(body)), key=lambda node: node.lineno)

@@ -11,7 +11,6 @@ therefore computes here what it computes compiled, within the bounds of interpre
 Thread safety: as a trace.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from pto.errors import InvalidValue
 from pto.language.carried import Carried, Undefined, as_traced, leaving, shaped
 from pto.language.interpret import unpack
 from pto.language.leaves import Leaves
+from pto.language.location import warn_at
 from pto.language.results import taken_apart
 from pto.language.symbol import unwrapped
 from pto.language.tensor import Tensor
@@ -100,8 +100,7 @@ _told: set[str] = set()
 
 def warn_of_steps(name: str, error: NeedsSteps) -> None:
     """Says once for a function and line that its calls are interpreted."""
-    file, _, line = error.location.rpartition(":")
     text = f"{name} runs in the interpreter, right and slow, for it prints or stops here"
     if (found := f"{text} {error.location}") not in _told:
         _told.add(found)
-        warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
+        warn_at(error.location, text)

@@ -14,13 +14,12 @@ Thread safety: as a trace.
 """
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from pto import _core
 from pto.errors import InvalidType, InvalidValue
-from pto.language.location import describe, fail, user_line
+from pto.language.location import describe, fail, user_line, warn_at
 from pto.language.scope import Scope
 from pto.language.symbol import is_whole
 from pto.language.tensor import Tensor
@@ -255,9 +254,7 @@ def _warn_once(name: str, what: str, why: str) -> None:
     if name in _warned:
         return
     _warned.add(name)
-    file, _, line = user_line().rpartition(":")
-    text = f"pto.options: {what}\n  why: {why}\n  fix: leave it out"
-    warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
+    warn_at(user_line(), f"pto.options: {what}\n  why: {why}\n  fix: leave it out")
 
 
 def _hint(name: str, value: Any) -> dict[str, Hint]:

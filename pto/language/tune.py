@@ -26,9 +26,10 @@ from pto.errors import InvalidType, InvalidValue
 from pto.language.arguments import is_typed
 from pto.language.copies import copies_of
 from pto.language.explanation import explain
-from pto.language.jit_call import bound
+from pto.language.jit_call import bound_by_name
 from pto.language.location import describe, user_line
 from pto.language.recording import recordable
+from pto.language.results import taken_apart
 from pto.language.tools import unbound
 from pto.language.tuned import Store, cpu_kind, form_of, key_of, own_file
 
@@ -169,7 +170,7 @@ class _Search:
     def __init__(self, function: Any, args: tuple, kwargs: dict[str, Any]):
         self.function = function
         compiled = function.compiled
-        self.given = dict(zip(compiled.parameters, bound(compiled, args, kwargs), strict=True))
+        self.given = bound_by_name(compiled, args, kwargs)
         self.key = key_of(compiled._graph(*compiled.describe_call(*args, **kwargs))[0])
         self.best: dict[str, Any] = {}
         self.default = self.runner({})
@@ -190,7 +191,7 @@ class _Search:
         """The bits of the results of a call, and of the arguments behind it."""
         values = copies_of(self.given)
         result = runner(*values.values())
-        return [_bits(one) for one in _leaves((result, *values.values()))]
+        return [_bits(one) for one in taken_apart((result, *values.values()))[0] if is_typed(one)]
 
     def candidates(self) -> Iterator[dict[str, Any]]:
         for name, values in choices().items():
@@ -243,16 +244,6 @@ class _Search:
 
 def _frozen(options: dict[str, Any]) -> tuple:
     return tuple(sorted(options.items()))
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, tuple | list):
-        for one in value:
-            yield from _leaves(one)
-    elif is_typed(value):
-        yield value
 
 
 def _bits(array: Any) -> bytes:

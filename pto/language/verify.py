@@ -21,7 +21,7 @@ from pto.errors import Error, InvalidType
 from pto.language.copies import copies_of, filled
 from pto.language.interpret import interpret, pack, unpack
 from pto.language.jit import Jit
-from pto.language.jit_call import bound
+from pto.language.jit_call import bound_by_name
 from pto.language.location import describe, user_line
 from pto.language.program import Program
 from pto.language.recording import refuse_interpreted
@@ -119,7 +119,7 @@ def _verified(function: Any, args: tuple, kwargs: dict[str, Any], is_compiled: b
         refuse_interpreted("verify", function.__name__)
     compiled = function.compiled
     graph, form = compiled.trace_with_form(*args, **kwargs)
-    given = dict(zip(compiled.parameters, bound(compiled, args, kwargs), strict=True))
+    given = bound_by_name(compiled, args, kwargs)
     call = _Call(graph, form, {name: given[name] for name, *_ in graph.inputs})
     check_written(graph.name, {name: given[name] for name in call.written})
     found: list[tuple[str, str]] = []
@@ -156,8 +156,7 @@ def _run(function: Any, compiled: Jit, given: dict[str, Any], form: Form) -> lis
     if "idle" in form.keys:
         return [0]
     returned = taken_apart(result)[0] if "returned" in form.keys else []
-    written = form.members[-1].keys if "written" in form.keys else ()
-    return [*returned, *(copies[name] for name in written)]
+    return [*returned, *(copies[name] for name in form.written)]
 
 
 class _Call:
@@ -167,7 +166,7 @@ class _Call:
         self.graph = graph
         self.kinds = {name: (dtype, dims) for name, dtype, dims, _ in graph.inputs}
         self.values = {name: pack(value, self.kinds[name][0]) for name, value in values.items()}
-        self.written = form.members[-1].keys if form.keys and "written" in form.keys else ()
+        self.written = form.written
         count = len(graph.outputs) - len(self.written)
         self.names = [*(f"output {place}" for place in range(count)), *self.written]
 

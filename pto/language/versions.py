@@ -6,10 +6,9 @@
 Thread safety: needs Python's lock.
 """
 
-import warnings
 from typing import Any
 
-from pto.language.location import user_line
+from pto.language.location import user_line, warn_at
 
 _MANY_VERSIONS = 8
 _REASONS = {
@@ -40,5 +39,4 @@ def warn_of_versions(jit: Any, tensors: list, constants: list, numbers: list[boo
                 f"\n  why: {_REASONS[type(value)].format(name=name)}"
                 f"\n  fix: {_FIXES[type(value)].format(name=name)}"
             )
-            file, _, line = user_line().rpartition(":")
-            warnings.warn_explicit(text, RuntimeWarning, file, int(line or 0))
+            warn_at(user_line(), text)

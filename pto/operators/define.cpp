@@ -120,12 +120,7 @@ pto_kernel kernel_for(const std::vector<pto_operator_kernel>& kernels,
 // Converts a list of names to sources, numbered as in abi/operator.h.
 std::vector<int32_t> sources(const Schema& schema, const char* names) {
   std::vector<int32_t> found;
-  std::string_view rest = names ? names : "";
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find_first_of(", "), rest.size());
-    const std::string_view name = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (name.empty()) continue;
+  for (const std::string_view name : names_in(names ? names : "")) {
     const size_t before = found.size();
     for (size_t i = 0; i < schema.arguments.size(); ++i) {
       if (schema.arguments[i].name == name) found.push_back(static_cast<int32_t>(i));

@@ -147,11 +147,7 @@ void Operator::add_outputs() {
 }
 
 void Operator::set_bounded(std::string_view names) {
-  for (std::string_view rest = names; !rest.empty();) {
-    const size_t end = std::min(rest.find_first_of(", "), rest.size());
-    const std::string_view name = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (name.empty()) continue;
+  for (const std::string_view name : names_in(names)) {
     const auto output = std::find_if(outputs_.begin(), outputs_.end(),
                                      [&](const auto& one) { return one.name == name; });
     const bool may_be = is_native && output != outputs_.end() && output->replaces < 0 &&

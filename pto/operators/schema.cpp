@@ -365,6 +365,15 @@ std::string text(const Schema& schema, bool names_outputs) {
   return result + (schema.returns.size() == 1 && !names_outputs ? returns : "(" + returns + ")");
 }
 
+std::vector<std::string_view> names_in(std::string_view list) {
+  std::vector<std::string_view> names;
+  for (size_t end = 0; !list.empty(); list.remove_prefix(std::min(end + 1, list.size()))) {
+    end = std::min(list.find_first_of(", "), list.size());
+    if (end > 0) names.push_back(list.substr(0, end));
+  }
+  return names;
+}
+
 Schema inplace_schema(const Schema& of) {
   Schema made = of;
   made.name += "_";

@@ -71,6 +71,9 @@ Argument parse_argument(std::string_view text);
 // Prints the signature in one spelling. Frameworks have no use for names of outputs.
 std::string text(const Schema& schema, bool names_outputs = false);
 
+// Returns the names in a list: "x, y".
+std::vector<std::string_view> names_in(std::string_view list);
+
 // Makes the schema of NAME_, which replaces the elements of NAME's first argument.
 Schema inplace_schema(const Schema& of);
 

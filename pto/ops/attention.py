@@ -27,15 +27,11 @@ from pto.ops.product import FLOPS_A_BYTE
 TOLERANCE = {f32: 1e-5, f16: 4e-3, bf16: 3e-2}
 LAYOUTS = ("HLD", "LHD")
 
-OPERANDS = (
-    "Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? lengths=None, Tensor? slopes=None"
+ARGUMENTS = (
+    "(Tensor q, Tensor k, Tensor v, Tensor? mask=None, Tensor? lengths=None, Tensor? slopes=None,"
+    " *, float? scale=None, bool causal=False, int[2] window=[-1, -1], float softcap=0.0,"
+    " SymInt position=0, str layout='HLD', float dropout=0.0, SymInt seed=0)"
 )
-OPTIONS = (
-    "float? scale=None, bool causal=False, int[2] window=[-1, -1], float softcap=0.0,"
-    " SymInt position=0, str layout='HLD', float dropout=0.0, SymInt seed=0"
-)
-ARGUMENTS = f"({OPERANDS}, *, {OPTIONS})"
-GIVEN = OPERANDS.replace("=None", "")  # to a gradient operator
 WHERE = "where T: f32 f16 bf16, M: f32 f16 bf16 bool"
 WANTED = ("q", "k", "v", "mask")
 SAVED = ("q", "k", "v", "mask", "lengths", "slopes", "result")
@@ -225,10 +221,6 @@ def work_of_gradients(q: Spec, k: Spec, v: Spec, layout: str) -> tuple[Size, Siz
     return jobs, work_of(q, k, v, layout)[1] * 3
 
 
-@op(
-    f"attention_backward(Tensor d_result, {GIVEN}, Tensor result, *, {OPTIONS},"
-    " int needs=-1) -> (Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_mask)"
-)
 class AttentionBackward:
     """The gradients of attention by q, k, v and a mask of numbers."""
 
@@ -250,11 +242,6 @@ class AttentionBackward:
     kernel = cpp_kernel("attention.cpp", "attention_backward", takes_strides=True)
 
 
-@op(
-    f"attention_with_log_sums_backward(Tensor d_result, Tensor d_log_sums, {GIVEN},"
-    f" Tensor result, Tensor log_sums, *, {OPTIONS}, int needs=-1)"
-    " -> (Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_mask)"
-)
 class AttentionWithLogSumsBackward:
     """The gradients of attention_with_log_sums by q, k, v and a mask of numbers."""
 
@@ -309,7 +296,7 @@ class Attention:
     samples = samples_without_keys
     tolerance = TOLERANCE
     kernel = cpp_kernel("attention.cpp", "attention", takes_strides=True)
-    gradient, saved, wanted = "attention_backward", SAVED, WANTED
+    gradient, saved, wanted = AttentionBackward, SAVED, WANTED
 
 
 @op(f"attention_with_log_sums{ARGUMENTS} -> (Tensor result, Tensor log_sums)")
@@ -337,5 +324,5 @@ class AttentionWithLogSums:
     samples = samples_of
     tolerance = TOLERANCE
     kernel = cpp_kernel("attention.cpp", "attention_with_log_sums", takes_strides=True)
-    gradient, saved = "attention_with_log_sums_backward", (*SAVED, "log_sums")
+    gradient, saved = AttentionWithLogSumsBackward, (*SAVED, "log_sums")
     wanted = WANTED

@@ -96,12 +96,6 @@ def checked_gradient(d_result, x, weight, stride, padding, dilation, groups) -> 
     return x, weight, weight.like(weight.shape[:1])
 
 
-@op(
-    "conv2d_backward_backward(Tensor d_d_x, Tensor d_d_weight, Tensor d_d_bias, Tensor d_result,"
-    " Tensor x, Tensor weight, *, int[2] stride=1, int[2] padding=0, int[2] dilation=1,"
-    " int groups=1, int needs=-1, int needs_=-1)"
-    " -> (Tensor d_d_result, Tensor d_x, Tensor d_weight)"
-)
 class Conv2dBackwardBackward:
     """The gradients of conv2d_backward by d_result, x and weight."""
 
@@ -118,11 +112,6 @@ class Conv2dBackwardBackward:
     kernel = cpp_kernel("convolution.cpp", "conv2d_backward_backward")
 
 
-@op(
-    "conv2d_backward(Tensor d_result, Tensor x, Tensor weight, *, int[2] stride=1,"
-    " int[2] padding=0, int[2] dilation=1, int groups=1, int needs=-1)"
-    " -> (Tensor d_x, Tensor d_weight, Tensor d_bias)"
-)
 class Conv2dBackward:
     """The gradients of conv2d by x, weight and bias."""
 
@@ -134,7 +123,7 @@ class Conv2dBackward:
         return work_of_gradient(d_result, x, weight)
 
     kernel = cpp_kernel("convolution.cpp", "conv2d_backward")
-    gradient, saved = "conv2d_backward_backward", ("d_result", "x", "weight")
+    gradient, saved = Conv2dBackwardBackward, ("d_result", "x", "weight")
     wanted = ("d_result", "x", "weight")
 
 
@@ -156,7 +145,7 @@ class Conv2d:
         return elements + 1, elements * 64
 
     kernel = cpp_kernel("convolution.cpp", "conv2d")
-    gradient, saved, wanted = "conv2d_backward", ("x", "weight"), ("x", "weight", "bias")
+    gradient, saved, wanted = Conv2dBackward, ("x", "weight"), ("x", "weight", "bias")
 
     def oracle(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         x, weight = np.asarray(x, float), np.asarray(weight, float)

@@ -170,11 +170,6 @@ def _work(x: Spec, weight: Spec) -> tuple[Size, Size]:
     return results, work_of_depth(results, x.shape[-1], weight)
 
 
-@op(
-    "linear_backward(Tensor d_result, Tensor x, Tensor weight, Tensor? bias, Tensor? residual, *,"
-    " str activation='none', int needs=-1)"
-    " -> (Tensor d_x, Tensor d_weight, Tensor d_bias, Tensor d_residual)"
-)
 class LinearBackward:
     """The gradients of linear; what went into the activation is computed again."""
 
@@ -229,6 +224,6 @@ class Linear:
     tolerance = TOLERANCE
     kernel = cpp_kernel("linear.cpp", "linear", takes_strides=True)
     packing = ("weight", "packed", "_pack_weight")
-    gradient = "linear_backward"
+    gradient = LinearBackward
     saved = ("x", "weight", "bias", "residual")
     wanted = ("x", "weight", "bias", "residual")

@@ -52,24 +52,6 @@ def permuted(x: Spec, perm: list[int]) -> list[int]:
     return axes
 
 
-@op(
-    "transpose_backward_backward(Tensor d_d_x, *, int[] perm, int needs=-1, int needs_=-1)"
-    " -> Tensor"
-)
-class TransposeBackwardBackward:
-    """The gradient of transpose_backward: transpose."""
-
-    def infer(d_d_x, perm, needs, needs_):
-        axes = permuted(d_d_x, perm)
-        return where_needed(needs_, d_d_x.like(d_d_x.shape[axis] for axis in axes))
-
-    def work(d_d_x, perm, needs, needs_):
-        return copied(d_d_x)
-
-    kernel = cpp_kernel("movement.cpp", "transpose", takes_strides=True)
-
-
-@op("transpose_backward(Tensor d_result, *, int[] perm, int needs=-1) -> Tensor d_x")
 class TransposeBackward:
     """The gradient with its axes in the order of x."""
 
@@ -83,7 +65,6 @@ class TransposeBackward:
         return copied(d_result)
 
     kernel = cpp_kernel("movement.cpp", "transpose_backward", takes_strides=True)
-    gradient, wanted = "transpose_backward_backward", ("d_result",)
 
 
 @op("transpose(Tensor x, int[] perm) -> Tensor")
@@ -108,7 +89,8 @@ class Transpose:
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "transpose", takes_strides=True)
-    gradient, wanted = "transpose_backward", ("x",)
+    gradient, wanted = TransposeBackward, ("x",)
+    linear = True
 
 
 def sliced(size: Size, start: int, end: int, step: int) -> Size:
@@ -138,26 +120,6 @@ def slice_shape(x: Spec, starts: list, ends: list, axes: list, steps: list) -> t
     return tuple(shape)
 
 
-@op(
-    "slice_backward_backward(Tensor d_d_x, *, int[] starts, int[] ends, int[] axes, int[] steps,"
-    " int needs=-1, int needs_=-1) -> Tensor"
-)
-class SliceBackwardBackward:
-    """The gradient of slice_backward: slice."""
-
-    def infer(d_d_x, starts, ends, axes, steps, needs, needs_):
-        return where_needed(needs_, d_d_x.like(slice_shape(d_d_x, starts, ends, axes, steps)))
-
-    def work(d_d_x, starts, ends, axes, steps, needs, needs_):
-        return copied(d_d_x)
-
-    kernel = cpp_kernel("movement.cpp", "slice", takes_strides=True)
-
-
-@op(
-    "slice_backward(Tensor d_result, Tensor x, *, int[] starts, int[] ends, int[] axes,"
-    " int[] steps, int needs=-1) -> Tensor d_x"
-)
 class SliceBackward:
     """Zeros of the shape of x, and the gradients of the elements that were taken."""
 
@@ -170,7 +132,6 @@ class SliceBackward:
         return copied(x)
 
     kernel = cpp_kernel("movement.cpp", "slice_backward", takes_strides=True)
-    gradient, wanted = "slice_backward_backward", ("d_result",)
 
 
 @op("slice(Tensor x, int[] starts, int[] ends, int[] axes, int[] steps) -> Tensor")
@@ -200,7 +161,8 @@ class Slice:
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "slice", takes_strides=True)
-    gradient, saved, wanted = "slice_backward", ("x",), ("x",)
+    gradient, saved, wanted = SliceBackward, ("x",), ("x",)
+    linear = True
 
 
 def gathered(x: Spec, indices: Spec, dim: int) -> Spec:
@@ -208,28 +170,6 @@ def gathered(x: Spec, indices: Spec, dim: int) -> Spec:
     return x.like((*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
 
 
-@op(
-    "gather_backward_backward(Tensor d_d_x, Tensor indices, *, int dim=0, int needs=-1,"
-    " int needs_=-1) -> Tensor"
-)
-class GatherBackwardBackward:
-    """The gradient of gather_backward: gather."""
-
-    types = "(T, I) -> T where T: float, I: i32 i64"
-
-    def infer(d_d_x, indices, dim, needs, needs_):
-        return where_needed(needs_, gathered(d_d_x, indices, dim))
-
-    def work(d_d_x, indices, dim, needs, needs_):
-        return copied(gathered(d_d_x, indices, dim))
-
-    kernel = cpp_kernel("movement.cpp", "gather")
-
-
-@op(
-    "gather_backward(Tensor d_result, Tensor x, Tensor indices, *, int dim=0, int needs=-1)"
-    " -> Tensor d_x"
-)
 class GatherBackward:
     """The gradients of the parts that were taken, summed in the order of the indices."""
 
@@ -243,7 +183,6 @@ class GatherBackward:
         return elements(x), (elements(x) + elements(d_result)) * x.dtype.bytes
 
     kernel = cpp_kernel("selection.cpp", "gather_backward")
-    gradient, saved, wanted = "gather_backward_backward", ("indices",), ("d_result",)
 
 
 @op("gather(Tensor x, Tensor indices, int dim=0) -> Tensor")
@@ -269,7 +208,8 @@ class Gather:
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "gather")
-    gradient, saved, wanted = "gather_backward", ("x", "indices"), ("x",)
+    gradient, saved, wanted = GatherBackward, ("x", "indices"), ("x",)
+    linear = True
 
 
 def concatenated(tensors: list[Spec], dim: int) -> Spec:
@@ -295,35 +235,17 @@ def concatenated(tensors: list[Spec], dim: int) -> Spec:
     return first.like((*first.shape[:dim], total, *first.shape[dim + 1 :]))
 
 
-@op(
-    "concat_backward_backward(Tensor[] d_d_tensors, *, int dim=0, int needs=-1, int needs_=-1)"
-    " -> Tensor"
-)
-class ConcatBackwardBackward:
-    """The gradient of concat_backward: concat."""
-
-    def infer(d_d_tensors, dim, needs, needs_):
-        return where_needed(needs_, concatenated(d_d_tensors, dim))
-
-    def work(d_d_tensors, dim, needs, needs_):
-        return traffic(d_d_tensors)
-
-    kernel = cpp_kernel("movement.cpp", "concat")
-
-
-@op("concat_backward(Tensor d_result, Tensor[] tensors, *, int dim=0, int needs=-1) -> Tensor[]")
 class ConcatBackward:
     """The gradient in pieces of the sizes of the tensors."""
 
     def infer(d_result, tensors, dim, needs):
         require_shape(d_result, concatenated(tensors, dim).shape, "the result and its gradient")
-        return tensors if needs & 1 else []
+        return where_needed(needs, tensors)
 
     def work(d_result, tensors, dim, needs):
         return copied(d_result)
 
     kernel = cpp_kernel("selection.cpp", "concat_backward")
-    gradient, wanted = "concat_backward_backward", ("d_result",)
 
 
 @op("concat(Tensor[] tensors, int dim=0) -> Tensor")
@@ -348,4 +270,5 @@ class Concat:
 
     tolerance = EXACT
     kernel = cpp_kernel("movement.cpp", "concat")
-    gradient, saved, wanted = "concat_backward", ("tensors",), ("tensors",)
+    gradient, saved, wanted = ConcatBackward, ("tensors",), ("tensors",)
+    linear = True

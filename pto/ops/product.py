@@ -12,6 +12,7 @@ from pto.language.dtypes import bf16, f16, f32, f64, i32
 from pto.language.infer import (
     Size,
     Spec,
+    broadcast_sizes,
     require_equal,
     require_shape,
     size_broadcast,
@@ -38,17 +39,10 @@ def _matrix(spec: Spec, transposed: bool, is_left: bool) -> tuple:
     return (cols, rows) if transposed else (rows, cols)
 
 
-def _batch(a: tuple, b: tuple) -> tuple:
-    """The axes in front of the matrices: they broadcast."""
-    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
-    ahead = len(longer) - len(shorter)
-    return (*longer[:ahead], *map(size_broadcast, longer[ahead:], shorter))
-
-
 def product_shape(a: Spec, b: Spec, transpose_a: bool, transpose_b: bool) -> tuple:
     """The shape of a @ b as NumPy has it."""
     rows, cols = _matrix(a, transpose_a, True)[0], _matrix(b, transpose_b, False)[1]
-    batch = _batch(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_sizes(a.shape[:-2], b.shape[:-2])
     return (*batch, *([rows] if a.ndim > 1 else []), *([cols] if b.ndim > 1 else []))
 
 
@@ -108,11 +102,6 @@ def check_second(d_d: tuple[Spec, ...], of: tuple[Spec | None, ...], needs: int)
             require_shape(gradient, argument.shape, "an argument and the gradient of its gradient")
 
 
-@op(
-    "matmul_backward_backward(Tensor d_d_a, Tensor d_d_b, Tensor d_result, Tensor a, Tensor b, *,"
-    " bool transpose_a=False, bool transpose_b=False, int needs=-1, int needs_=-1)"
-    " -> (Tensor d_d_result, Tensor d_a, Tensor d_b)"
-)
 class MatMulBackwardBackward:
     """The gradients of matmul_backward by d_result, a and b."""
 
@@ -127,10 +116,6 @@ class MatMulBackwardBackward:
     kernel = cpp_kernel("product.cpp", "matmul_backward_backward", takes_strides=True)
 
 
-@op(
-    "matmul_backward(Tensor d_result, Tensor a, Tensor b, *, bool transpose_a=False,"
-    " bool transpose_b=False, int needs=-1) -> (Tensor d_a, Tensor d_b)"
-)
 class MatMulBackward:
     """The gradients of matmul by a and b."""
 
@@ -142,7 +127,7 @@ class MatMulBackward:
         return work_of_gradient(d_result, a, b, transpose_a)
 
     kernel = cpp_kernel("product.cpp", "matmul_backward", takes_strides=True)
-    gradient, saved = "matmul_backward_backward", ("d_result", "a", "b")
+    gradient, saved = MatMulBackwardBackward, ("d_result", "a", "b")
     wanted = ("d_result", "a", "b")
 
 
@@ -176,10 +161,6 @@ class MatMulI32:
     kernel = cpp_kernel("product.cpp", "matmul_i32", takes_strides=True)
 
 
-@op(
-    "matmul_f32_backward(Tensor d_result, Tensor a, Tensor b, *, bool transpose_a=False,"
-    " bool transpose_b=False, int needs=-1) -> (Tensor d_a, Tensor d_b)"
-)
 class MatMulF32Backward:
     """The gradients of matmul_f32 by a and b."""
 
@@ -215,7 +196,7 @@ class MatMulF32:
 
     tolerance = {f32: 1e-5, f16: 1e-5, bf16: 1e-5}
     kernel = cpp_kernel("product.cpp", "matmul_f32", takes_strides=True)
-    gradient, saved, wanted = "matmul_f32_backward", ("a", "b"), ("a", "b")
+    gradient, saved, wanted = MatMulF32Backward, ("a", "b"), ("a", "b")
 
 
 @op("matmul(Tensor a, Tensor b, *, bool transpose_a=False, bool transpose_b=False) -> Tensor")
@@ -246,16 +227,10 @@ class MatMul:
 
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "matmul", takes_strides=True)
-    gradient, saved, wanted = "matmul_backward", ("a", "b"), ("a", "b")
+    gradient, saved, wanted = MatMulBackward, ("a", "b"), ("a", "b")
     others = (MatMulF32, MatMulI32)
 
 
-@op(
-    "gemm_backward_backward(Tensor d_d_a, Tensor d_d_b, Tensor d_d_c, Tensor d_result, Tensor a,"
-    " Tensor b, *, float alpha=1.0, float beta=1.0, bool transpose_a=False,"
-    " bool transpose_b=False, int needs=-1, int needs_=-1)"
-    " -> (Tensor d_d_result, Tensor d_a, Tensor d_b)"
-)
 class GemmBackwardBackward:
     """The gradients of gemm_backward by d_result, a and b."""
 
@@ -275,11 +250,6 @@ class GemmBackwardBackward:
     kernel = cpp_kernel("product.cpp", "gemm_backward_backward", takes_strides=True)
 
 
-@op(
-    "gemm_backward(Tensor d_result, Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0,"
-    " float beta=1.0, bool transpose_a=False, bool transpose_b=False, int needs=-1)"
-    " -> (Tensor d_a, Tensor d_b, Tensor d_c)"
-)
 class GemmBackward:
     """The gradients of gemm by a, b and c."""
 
@@ -294,7 +264,7 @@ class GemmBackward:
         return items if c is None else items + math.prod(c.shape), work
 
     kernel = cpp_kernel("product.cpp", "gemm_backward", takes_strides=True)
-    gradient, saved = "gemm_backward_backward", ("d_result", "a", "b")
+    gradient, saved = GemmBackwardBackward, ("d_result", "a", "b")
     wanted = ("d_result", "a", "b")
 
 
@@ -333,4 +303,4 @@ class Gemm:
 
     tolerance = TOLERANCE
     kernel = cpp_kernel("product.cpp", "gemm", takes_strides=True)
-    gradient, saved, wanted = "gemm_backward", ("a", "b", "c"), ("a", "b", "c")
+    gradient, saved, wanted = GemmBackward, ("a", "b", "c"), ("a", "b", "c")

@@ -83,11 +83,6 @@ def _work_of_gradient(x: Spec, weight: Spec) -> tuple[Size, Size]:
     return results + math.prod(x.shape) + weight.shape[0], work * 2
 
 
-@op(
-    "linear_int8_backward(Tensor d_result, Tensor x, Tensor weight, Tensor scale, Tensor? bias,"
-    " Tensor? residual, *, str activation='none', int needs=-1)"
-    " -> (Tensor d_x, Tensor d_bias, Tensor d_residual)"
-)
 class LinearInt8Backward:
     """The gradients of linear_int8 by x, bias and residual; the weight is a constant."""
 
@@ -148,7 +143,7 @@ class LinearInt8:
     tolerance = TOLERANCE
     kernel = cpp_kernel("linear_quantized.cpp", "linear_int8")
     packing = ("weight", "packed", "_pack_int8")
-    gradient, wanted = "linear_int8_backward", ("x", "bias", "residual")
+    gradient, wanted = LinearInt8Backward, ("x", "bias", "residual")
     saved = ("x", "weight", "scale", "bias", "residual")
 
 
@@ -179,11 +174,6 @@ def _int4_result(x, weight, scale, zero, bias, residual, group: int, activation:
     return _layer("linear_int4", x, cols, depth, bias, residual, activation)
 
 
-@op(
-    "linear_int4_backward(Tensor d_result, Tensor x, Tensor weight, Tensor scale, Tensor? zero,"
-    " Tensor? bias, Tensor? residual, *, int group=128, str activation='none', int needs=-1)"
-    " -> (Tensor d_x, Tensor d_bias, Tensor d_residual)"
-)
 class LinearInt4Backward:
     """The gradients of linear_int4 by x, bias and residual; the weight is a constant."""
 
@@ -247,7 +237,7 @@ class LinearInt4:
     tolerance = TOLERANCE
     kernel = cpp_kernel("linear_quantized.cpp", "linear_int4")
     packing = ("weight", "packed", "_pack_int4")
-    gradient, wanted = "linear_int4_backward", ("x", "bias", "residual")
+    gradient, wanted = LinearInt4Backward, ("x", "bias", "residual")
     saved = ("x", "weight", "scale", "zero", "bias", "residual")
 
 

@@ -39,10 +39,6 @@ def top_shape(x: Spec, k: int, dim: int) -> tuple[Size, ...]:
     return (*x.shape[:axis], k, *x.shape[axis + 1 :])
 
 
-@op(
-    "top_k_backward_backward(Tensor d_d_x, Tensor indices, *, int k, int dim=-1,"
-    " bool largest=True, int needs=-1, int needs_=-1) -> Tensor d_d_values"
-)
 class TopKBackwardBackward:
     """The gradient of top_k_backward: the elements that the indices name."""
 
@@ -58,10 +54,6 @@ class TopKBackwardBackward:
     kernel = cpp_kernel("selection.cpp", "top_k_backward_backward")
 
 
-@op(
-    "top_k_backward(Tensor d_values, Tensor x, Tensor indices, *, int k, int dim=-1,"
-    " bool largest=True, int needs=-1) -> Tensor d_x"
-)
 class TopKBackward:
     """Zeros of the shape of x, and the gradients of the values where they were taken from."""
 
@@ -74,7 +66,7 @@ class TopKBackward:
         return where_needed(needs, x)
 
     kernel = cpp_kernel("selection.cpp", "top_k_backward")
-    gradient, saved, wanted = "top_k_backward_backward", ("indices",), ("d_values",)
+    gradient, saved, wanted = TopKBackwardBackward, ("indices",), ("d_values",)
 
     def work(d_values, x, indices, k, dim, largest, needs):
         return math.prod(x.shape), bytes_of(x)
@@ -98,7 +90,7 @@ class TopK:
         return rows, bytes_of(x) * 4
 
     kernel = cpp_kernel("selection.cpp", "top_k")
-    gradient, saved, wanted = "top_k_backward", ("x", "indices"), ("x",)
+    gradient, saved, wanted = TopKBackward, ("x", "indices"), ("x",)
 
     def oracle(x, k, dim=-1, largest=True):
         x = np.asarray(x)
@@ -130,29 +122,6 @@ def rows_taken(weight: Spec, indices: Spec) -> Spec:
     return weight.like((*indices.shape, weight.shape[1]))
 
 
-@op(
-    "embedding_backward_backward(Tensor d_d_weight, Tensor indices, *, int needs=-1,"
-    " int needs_=-1) -> Tensor"
-)
-class EmbeddingBackwardBackward:
-    """The gradient of embedding_backward: embedding."""
-
-    types = "(T, I) -> T where T: float, I: i32 i64"
-
-    def infer(d_d_weight, indices, needs, needs_):
-        return where_needed(needs_, rows_taken(d_d_weight, indices))
-
-    def work(d_d_weight, indices, needs, needs_):
-        rows = math.prod(indices.shape)
-        return rows, rows * d_d_weight.shape[1] * (2 * d_d_weight.dtype.bytes)
-
-    kernel = cpp_kernel("selection.cpp", "embedding")
-
-
-@op(
-    "embedding_backward(Tensor d_result, Tensor weight, Tensor indices, *, int needs=-1)"
-    " -> Tensor d_weight"
-)
 class EmbeddingBackward:
     """The gradients of the rows that were taken, summed in the order of the indices."""
 
@@ -163,7 +132,6 @@ class EmbeddingBackward:
         return where_needed(needs, weight)
 
     kernel = cpp_kernel("selection.cpp", "embedding_backward")
-    gradient, saved, wanted = "embedding_backward_backward", ("indices",), ("d_result",)
 
     def work(d_result, weight, indices, needs):
         return weight.shape[1], bytes_of(weight, d_result)
@@ -183,7 +151,8 @@ class Embedding:
         return rows + 1, rows * weight.shape[1] * (2 * weight.dtype.bytes)
 
     kernel = cpp_kernel("selection.cpp", "embedding")
-    gradient, saved, wanted = "embedding_backward", ("weight", "indices"), ("weight",)
+    gradient, saved, wanted = EmbeddingBackward, ("weight", "indices"), ("weight",)
+    linear = True
 
     def oracle(weight, indices):
         return np.asarray(weight)[indices]
@@ -208,23 +177,6 @@ def pieces(x: Spec, sizes: list[int], dim: int) -> list[Spec]:
     return [x.like((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
 
 
-@op(
-    "split_backward_backward(Tensor d_d_x, *, int[] sizes, int dim=0, int needs=-1,"
-    " int needs_=-1) -> Tensor[]"
-)
-class SplitBackwardBackward:
-    """The gradient of split_backward: split."""
-
-    def infer(d_d_x, sizes, dim, needs, needs_):
-        return pieces(d_d_x, sizes, dim) if needs_ & 1 else []
-
-    def work(d_d_x, sizes, dim, needs, needs_):
-        return bytes_of(d_d_x), bytes_of(d_d_x) * 2
-
-    kernel = cpp_kernel("selection.cpp", "split")
-
-
-@op("split_backward(Tensor[] d_result, *, int[] sizes, int dim=0, int needs=-1) -> Tensor")
 class SplitBackward:
     """The gradients of the pieces, side by side."""
 
@@ -243,7 +195,6 @@ class SplitBackward:
         return where_needed(needs, whole)
 
     kernel = cpp_kernel("selection.cpp", "join")
-    gradient, wanted = "split_backward_backward", ("d_result",)
 
     def work(d_result, sizes, dim, needs):
         return bytes_of(*d_result), bytes_of(*d_result) * 2
@@ -262,7 +213,8 @@ class Split:
         return bytes_of(x), bytes_of(x) * 2
 
     kernel = cpp_kernel("selection.cpp", "split")
-    gradient, saved, wanted = "split_backward", (), ("x",)
+    gradient, saved, wanted = SplitBackward, (), ("x",)
+    linear = True
 
     def oracle(x, sizes, dim=0):
         return np.split(np.asarray(x), np.cumsum(sizes)[:-1], axis=dim)

@@ -10,6 +10,7 @@
 #include "pto/base/number.hpp"
 #include "pto/passes/pattern.hpp"
 #include "pto/passes/rewrite.hpp"
+#include "pto/passes/turned_axes.hpp"
 
 namespace pto {
 namespace {
@@ -91,9 +92,7 @@ Answer transpose_in_order(GraphBuilder&, const Node& node) {
 Answer transpose_twice(GraphBuilder& b, const Node& node) {
   const Node& inner = b.node(node.operands[0]);
   if (inner.op != Opcode::transpose) return std::nullopt;
-  std::vector<int64_t> axes = node.attributes.axes;
-  for (int64_t& axis : axes) axis = inner.attributes.axes[static_cast<size_t>(axis)];
-  return b.transpose(inner.operands[0], axes);
+  return b.transpose(inner.operands[0], composed(inner.attributes.axes, node.attributes.axes));
 }
 
 // --- reductions ----------------------------------------------------------------------------------

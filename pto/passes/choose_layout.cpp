@@ -15,13 +15,6 @@
 namespace pto {
 namespace {
 
-// Returns the axes of the transpose by `second` of a transpose by `first`.
-Axes joined(const Axes& first, const Axes& second) {
-  Axes found;
-  for (const int64_t axis : second) found.push_back(first[static_cast<size_t>(axis)]);
-  return found;
-}
-
 Axes unturned_axes(size_t rank) {
   Axes axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
@@ -103,7 +96,7 @@ void Trees::add_edges(Value v) {
 int64_t Trees::copied(Value root, const Axes& layout) const {
   const auto turns = [&](const Axes& axes) {
     const Dims shape = unturned(graph_[root].type.shape, layout);
-    const Axes all = joined(axes, inverse(layout));
+    const Axes all = composed(axes, inverse(layout));
     return all.back() != int64_t(all.size()) - 1 && !keeps_order(shape, all);
   };
   int64_t sum = 0;
@@ -154,11 +147,8 @@ class Turning {
     if (node.op == Opcode::transpose)
       if (const auto made = made_.find(graph[v].operands[0]); made != made_.end())
         return turned(b, made->second,
-                      joined(trees_.layout(graph[v].operands[0]), node.attributes.axes));
+                      composed(trees_.layout(graph[v].operands[0]), node.attributes.axes));
     return b.copy(node, node.operands);
-  }
-  static Value turned(GraphBuilder& b, Value x, const Axes& axes) {
-    return std::is_sorted(axes.begin(), axes.end()) ? x : b.transpose(x, axes);
   }
   // Returns what a broadcast repeats, with all axes, in the order of a tree.
   static Value spread(GraphBuilder& b, Value source, const Axes& layout) {
@@ -179,7 +169,7 @@ class Turning {
     if (node.op == Opcode::broadcast) {
       found = b.broadcast(spread(b, node.operands[0], layout), unturned(node.type.shape, layout));
     } else if (node.op == Opcode::transpose) {
-      found = turned(b, node.operands[0], joined(node.attributes.axes, back));
+      found = turned(b, node.operands[0], composed(node.attributes.axes, back));
     } else {
       found = turned(b, v, back);
     }

@@ -32,11 +32,6 @@ std::vector<bool> read_by_kernels(const Graph& graph) {
   return found;
 }
 
-bool is_turned(const Node& node) {
-  const Axes axes = turning_axes(node);
-  return !axes.empty() && !keeps_order(node.type.shape, axes);
-}
-
 // Says whether a reshape makes other axes of those of a transpose, or of a broadcast that a copy
 // repeats in blocks.
 bool regroups_moved(const Graph& graph, Value reshape) {

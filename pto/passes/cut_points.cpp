@@ -15,19 +15,14 @@
 namespace pto {
 namespace {
 
-int64_t number_of(const Node& node, std::string_view name) {
-  const Hint* hint = find_hint(node, name);
-  return hint == nullptr || hint->numbers.empty() ? 0 : hint->numbers[0];
-}
-
 // Gives a number to each part that hints ask for.
 class Parts {
  public:
   // `link`: the number of its piece of the chain.
   int part_of(const Node& node, int link) {
-    std::string name = "cut " + std::to_string(number_of(node, "cut")) + " leaf " +
-                       std::to_string(number_of(node, "leaf_call"));
-    if (const int64_t most = number_of(node, "merge"); most > 0) {
+    std::string name = "cut " + std::to_string(hint_number(node, "cut")) + " leaf " +
+                       std::to_string(hint_number(node, "leaf_call"));
+    if (const int64_t most = hint_number(node, "merge"); most > 0) {
       name += " merge " + std::to_string(most);
       name += " from " + std::to_string(operations_[name]++ / most);
     }

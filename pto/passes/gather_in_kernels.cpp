@@ -8,6 +8,7 @@
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/uses.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
 
 namespace pto {
@@ -15,11 +16,7 @@ namespace {
 
 class Gathers {
  public:
-  explicit Gathers(const Graph& graph) : graph_(graph), users_(graph.nodes().size()) {
-    for (Value v = 0; v < static_cast<Value>(graph.nodes().size()); ++v)
-      for (const Value operand : graph[v].operands)
-        users_[static_cast<size_t>(operand)].push_back(v);
-  }
+  explicit Gathers(const Graph& graph) : graph_(graph), uses_(graph) {}
 
   Graph run() const {
     return rebuild(graph_, graph_.outputs(), [&](GraphBuilder& b, const Node& node, Value v) {
@@ -77,14 +74,14 @@ class Gathers {
 
   // Says whether kernels alone read a value, along its own axes.
   bool is_for_kernels(Value v) const {
-    const auto& outputs = graph_.outputs();
-    const auto& users = users_[static_cast<size_t>(v)];
-    return std::count(outputs.begin(), outputs.end(), v) == 0 && !users.empty() &&
-           std::all_of(users.begin(), users.end(), [&](Value user) {
-             const KernelForm form = operation(graph_[user].op).kernel;
-             const bool is_moved = form == KernelForm::Moved && !regroups(graph_, graph_[user]);
+    const auto& uses = uses_.of(v);
+    return !uses_.is_output(v) && !uses.empty() &&
+           std::all_of(uses.begin(), uses.end(), [&](const Uses::Use& use) {
+             const Node& user = graph_[use.user];
+             const KernelForm form = operation(user.op).kernel;
+             const bool is_moved = form == KernelForm::Moved && !regroups(graph_, user);
              return form == KernelForm::Element || form == KernelForm::Reduction ||
-                    (is_moved && is_for_kernels(user));
+                    (is_moved && is_for_kernels(use.user));
            });
   }
 
@@ -95,10 +92,8 @@ class Gathers {
     const Value of = node.operands[0];
     const Node& gather = graph_[of];
     if (!names_rows(gather) || gather.attributes.axes[0] != 0) return false;
-    const auto& outputs = graph_.outputs();
     const Dims &from = gather.type.shape, &to = node.type.shape;
-    return users_[static_cast<size_t>(of)].size() == 1 &&
-           std::count(outputs.begin(), outputs.end(), of) == 0 && to.size() > from.size() &&
+    return uses_.is_read_once(of) && to.size() > from.size() &&
            std::equal(from.begin() + 1, from.end(), to.end() - (from.size() - 1)) &&
            iteration_space(graph_[gather.operands[1]].type.shape).size() == 1;
   }
@@ -128,7 +123,7 @@ class Gathers {
   }
 
   const Graph& graph_;
-  std::vector<std::vector<Value>> users_;
+  const Uses uses_;
 };
 
 }  // namespace

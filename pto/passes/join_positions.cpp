@@ -5,18 +5,11 @@
 #include <numeric>
 
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/uses.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
 
 namespace pto {
 namespace {
-
-std::vector<int> uses_of(const Graph& graph) {
-  std::vector<int> uses(graph.nodes().size());
-  for (const Node& node : graph.nodes())
-    for (const Value v : node.operands) ++uses[static_cast<size_t>(v)];
-  for (const Value v : graph.outputs()) ++uses[static_cast<size_t>(v)];
-  return uses;
-}
 
 // Returns how many axes in front of `whole` are the first one of `joined`; 0: it is another shape.
 size_t joined_in_front(const Dims& whole, const Dims& joined) {
@@ -28,7 +21,7 @@ size_t joined_in_front(const Dims& whole, const Dims& joined) {
 
 class Joiner {
  public:
-  explicit Joiner(const Graph& graph) : graph_(graph), uses_(uses_of(graph)) {}
+  explicit Joiner(const Graph& graph) : graph_(graph), uses_(graph) {}
 
   Graph run() {
     return rebuild(graph_, graph_.outputs(), [&](GraphBuilder& b, const Node& node, Value v) {
@@ -54,7 +47,7 @@ class Joiner {
   // The same for a scatter that only a reshape to `whole` reads, the type of what was joined.
   size_t scattered_axes(Value flat, const Type& whole) const {
     const Node& scatter = graph_[flat];
-    if (scatter.op != Opcode::scatter || uses_[static_cast<size_t>(flat)] != 1) return 0;
+    if (scatter.op != Opcode::scatter || !uses_.is_read_once(flat)) return 0;
     const size_t count = joined_axes(scatter);
     const auto unjoined = [&] { return graph_[graph_[scatter.operands[0]].operands[0]].type; };
     return count > 0 && unjoined() == whole ? count : 0;
@@ -71,7 +64,7 @@ class Joiner {
   }
 
   const Graph& graph_;
-  const std::vector<int> uses_;
+  const Uses uses_;
 };
 
 }  // namespace

@@ -9,21 +9,15 @@
 
 namespace pto {
 
-bool is_whole_number(const Node& node, int64_t number) {
-  const auto* value = std::get_if<int64_t>(&node.attributes.value);
-  return node.op == Opcode::constant && value != nullptr && *value == number;
-}
-
 bool counts_by_one(const Graph& graph, const Node& loop) {
-  return is_whole_number(graph[loop.operands[0]], 0) && is_whole_number(graph[loop.operands[2]], 1);
+  return whole_number(graph[loop.operands[0]]) == 0 && whole_number(graph[loop.operands[2]]) == 1;
 }
 
 std::optional<Dim> stop_of(const Graph& graph, const Node& loop) {
   const Node& stop = graph[loop.operands[1]];
   if (stop.op == Opcode::extent) return stop.attributes.size;
-  const auto* number = std::get_if<int64_t>(&stop.attributes.value);
-  const bool is_size = stop.op == Opcode::constant && number != nullptr && *number > 0;
-  return is_size ? std::optional(Dim(*number)) : std::nullopt;
+  const int64_t number = whole_number(stop).value_or(0);
+  return number > 0 ? std::optional(Dim(number)) : std::nullopt;
 }
 
 LoopNest::LoopNest(const Graph& graph, Value v, const Node& loop) : body_(loop.body()) {

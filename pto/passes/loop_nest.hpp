@@ -16,7 +16,6 @@
 
 namespace pto {
 
-bool is_whole_number(const Node& node, int64_t number);  // a constant
 // Says whether a loop counts from 0 by 1.
 bool counts_by_one(const Graph& graph, const Node& loop);
 // Returns where a loop stops, if that is a size; nothing: it comes from data.

@@ -18,11 +18,6 @@ struct PadParts {
   std::vector<Value> values;
 };
 
-std::optional<int64_t> whole_number(const Node& node) {
-  const auto* number = std::get_if<int64_t>(&node.attributes.value);
-  return node.op == Opcode::constant && number ? std::optional(*number) : std::nullopt;
-}
-
 // Returns the offsets of a part, the operands from `first` on; none: they are not all known.
 std::vector<int64_t> offsets_of(const GraphBuilder& b, const Node& node, size_t first) {
   std::vector<int64_t> found;

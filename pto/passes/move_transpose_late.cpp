@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "pto/ir/axis_map.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/passes/rewrite.hpp"
 #include "pto/passes/turned_axes.hpp"
@@ -124,42 +125,10 @@ Answer move_update(GraphBuilder& b, const Node& node) {
 Answer merge_transposes(GraphBuilder& b, const Node& node) {
   const Node inner = b.node(node.operands[0]);
   if (inner.op != Opcode::transpose) return std::nullopt;
-  Axes axes = node.attributes.axes;
-  for (int64_t& axis : axes) axis = inner.attributes.axes[static_cast<size_t>(axis)];
-  return std::is_sorted(axes.begin(), axes.end()) ? inner.operands[0]
-                                                  : b.transpose(inner.operands[0], axes);
+  return turned(b, inner.operands[0], composed(inner.attributes.axes, node.attributes.axes));
 }
 
 // --- reshapes ------------------------------------------------------------------------------------
-
-// Axes that a reshape makes others of: [from, from_end) of its operand, [to, to_end) of itself.
-struct Regrouped {
-  size_t from, from_end, to, to_end;
-};
-
-// Cuts a reshape into the fewest axes that make each other; nothing where sizes do not tell them.
-std::optional<std::vector<Regrouped>> regrouped(const Dims& from, const Dims& to) {
-  std::vector<Regrouped> groups;
-  size_t i = 0, j = 0;
-  while (i < from.size() && j < to.size()) {
-    std::optional<Regrouped> found;
-    for (size_t length = 2; !found && length <= from.size() - i + to.size() - j; ++length)
-      for (size_t n = 1; !found && n < length; ++n) {
-        const Regrouped one = {i, i + n, j, j + length - n};
-        if (one.from_end > from.size() || one.to_end > to.size()) continue;
-        const auto size = [](const Dims& dims, size_t begin, size_t end) {
-          return product(
-              Dims(dims.begin() + std::ptrdiff_t(begin), dims.begin() + std::ptrdiff_t(end)));
-        };
-        if (size(from, i, one.from_end) == size(to, j, one.to_end)) found = one;
-      }
-    if (!found) return std::nullopt;
-    groups.push_back(*found);
-    i = found->from_end, j = found->to_end;
-  }
-  if (i < from.size() || j < to.size()) return std::nullopt;
-  return groups;
-}
 
 // The axes of each group lie beside each other before the transpose too: they become others there.
 Answer move_reshape(GraphBuilder& b, const Node& node) {
@@ -176,14 +145,13 @@ Answer move_reshape(GraphBuilder& b, const Node& node) {
   std::sort(groups->begin(), groups->end(),
             [&](const Regrouped& x, const Regrouped& y) { return axes[x.from] < axes[y.from]; });
   Dims shape;
-  Axes turned(node.type.shape.size());
+  Axes order(node.type.shape.size());
   for (const Regrouped& g : *groups)
     for (size_t j = g.to; j < g.to_end; ++j) {
-      turned[j] = int64_t(shape.size());
+      order[j] = int64_t(shape.size());
       shape.push_back(node.type.shape[j]);
     }
-  const Value x = b.reshape(b.node(node.operands[0]).operands[0], shape);
-  return std::is_sorted(turned.begin(), turned.end()) ? x : b.transpose(x, turned);
+  return turned(b, b.reshape(b.node(node.operands[0]).operands[0], shape), order);
 }
 
 Answer move_any(GraphBuilder& b, const Node& node) {

@@ -6,6 +6,7 @@
 
 #include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/uses.hpp"
 
 namespace pto {
 namespace {
@@ -13,16 +14,14 @@ namespace {
 // Finds the products of one graph that additions take.
 class Pairs {
  public:
-  explicit Pairs(const Graph& graph) : graph_(graph), users_(graph.nodes().size()) {
-    for (Value v = 0; v < count(); ++v)
-      for (const Value operand : graph_[v].operands) users_[size_t(operand)].push_back(v);
-    for (const Value v : graph_.outputs()) users_[size_t(v)].push_back(-1);
+  explicit Pairs(const Graph& graph) : graph_(graph), uses_(graph) {
     is_expensive_.resize(graph_.nodes().size());
     for (Value v = 0; v < count(); ++v) is_expensive_[size_t(v)] = is_expensive(graph_[v]);
     taken_.resize(graph_.nodes().size(), -1);
     for (Value v = 0; v < count(); ++v)
       if (may_be_taken(v))
-        for (const Value user : users_[size_t(v)]) taken_[size_t(user)] = place_of(v, user);
+        for (const auto& [user, operand] : uses_.of(v))
+          taken_[size_t(user)] = static_cast<int64_t>(operand);
   }
 
   // The number of the operand that a node takes, or -1.
@@ -30,11 +29,6 @@ class Pairs {
 
  private:
   Value count() const { return static_cast<Value>(graph_.nodes().size()); }
-
-  int64_t place_of(Value v, Value user) const {
-    const auto& all = graph_[user].operands;
-    return std::find(all.begin(), all.end(), v) - all.begin();
-  }
 
   // A kernel may keep an expensive value for later, which then is a value of its own.
   bool is_expensive(const Node& node) const {
@@ -47,18 +41,19 @@ class Pairs {
   bool may_be_taken(Value v) const {
     const Node& node = graph_[v];
     const bool is_float = node.type.dtype == DType::F32 || node.type.dtype == DType::F64;
-    const auto& users = users_[size_t(v)];
-    return node.op == Opcode::mul && is_float && !users.empty() && !is_expensive_[size_t(v)] &&
-           std::all_of(users.begin(), users.end(), [&](Value user) {
-             if (user < 0 || taken_[size_t(user)] >= 0) return false;
-             const Opcode op = graph_[user].op;
-             return (op == Opcode::add || op == Opcode::sub || op == Opcode::sum) &&
-                    std::count(users.begin(), users.end(), user) == 1;
+    const auto& uses = uses_.of(v);
+    return node.op == Opcode::mul && is_float && !uses.empty() && !uses_.is_output(v) &&
+           !is_expensive_[size_t(v)] &&
+           std::all_of(uses.begin(), uses.end(), [&](const Uses::Use& use) {
+             const Node& user = graph_[use.user];
+             return taken_[size_t(use.user)] < 0 &&
+                    (user.op == Opcode::add || user.op == Opcode::sub || user.op == Opcode::sum) &&
+                    std::count(user.operands.begin(), user.operands.end(), v) == 1;
            });
   }
 
   const Graph& graph_;
-  std::vector<std::vector<Value>> users_;  // -1: the caller
+  const Uses uses_;
   std::vector<bool> is_expensive_;
   std::vector<int64_t> taken_;
 };

@@ -27,6 +27,12 @@
 namespace pto {
 namespace {
 
+// A pass that always ends.
+template <Graph (*pass)(const Graph&)>
+Graph without_notes(const Graph& graph, PassNotes*) {
+  return pass(graph);
+}
+
 constexpr Pass kPasses[] = {
     {"inline_tile_operations", inline_tile_operations,
      "first: all others see what operations of users do"},
@@ -41,26 +47,26 @@ constexpr Pass kPasses[] = {
      "borders"},
     {"fold_constants", fold_constants, "before the algebra, which looks for 0 and 1"},
     {"simplify_algebra", simplify_algebra, "on folded constants"},
-    {"remove_dead_nodes", [](const Graph& graph, PassNotes*) { return remove_dead_nodes(graph); },
+    {"remove_dead_nodes", without_notes<remove_dead_nodes>,
      "last of the rewrites, which leave dead nodes behind"},
-    {"join_positions", [](const Graph& graph, PassNotes*) { return join_positions(graph); },
+    {"join_positions", without_notes<join_positions>,
      "behind the algebra, which joins reshapes; dead nodes would read what is scattered"},
-    {"pair_products", [](const Graph& graph, PassNotes*) { return pair_products(graph); },
+    {"pair_products", without_notes<pair_products>,
      "in front of the cut into kernels, which must change no bit; dead nodes read products too"},
-    {"interchange_loops", [](const Graph& graph, PassNotes*) { return interchange_loops(graph); },
+    {"interchange_loops", without_notes<interchange_loops>,
      "in front of the cut into kernels: what was around a loop is in others behind it"},
-    {"choose_layout", [](const Graph& graph, PassNotes*) { return choose_layout(graph); },
+    {"choose_layout", without_notes<choose_layout>,
      "in front of copy_turned, which copies what is still turned then; behind all that moves "
      "transposes, which would move these again"},
-    {"copy_turned", [](const Graph& graph, PassNotes*) { return copy_turned(graph); },
+    {"copy_turned", without_notes<copy_turned>,
      "in front of the cut into kernels, behind all that moves or removes transposes"},
-    {"skip_fills", [](const Graph& graph, PassNotes*) { return skip_fills(graph); },
+    {"skip_fills", without_notes<skip_fills>,
      "in front of the cut into kernels, of which a fill is one, and behind all that changes loops"},
-    {"gather_in_kernels", [](const Graph& graph, PassNotes*) { return gather_in_kernels(graph); },
+    {"gather_in_kernels", without_notes<gather_in_kernels>,
      "in front of the cut into kernels, whose axes it gives to what they gather"},
     {"fuse_regions", [](const Graph& graph, PassNotes*) { return fuse_regions(graph); },
      "what the rewrites leave is grouped into kernels"},
-    {"tile_products", [](const Graph& graph, PassNotes*) { return tile_products(graph); },
+    {"tile_products", without_notes<tile_products>,
      "last: kernels that read a product run on its tiles"},
 };
 

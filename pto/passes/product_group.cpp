@@ -25,7 +25,8 @@ bool is_constant_matrix(const Graph& graph, Value v) {
 
 }  // namespace
 
-ProductGroup::ProductGroup(const Graph& graph, Value product) : graph_(graph), product_(product) {
+ProductGroup::ProductGroup(const Graph& graph, Value product)
+    : graph_(graph), uses_(graph), product_(product) {
   const Node& node = graph[product];
   if (!has_one_right(graph, node)) return;
   const Dim all = pto::product(node.type.shape);
@@ -60,13 +61,9 @@ bool ProductGroup::reads(const Node& node) const {
 }
 
 bool ProductGroup::has_all_users(Value v) const {
-  for (Value user = v + 1; user < static_cast<Value>(graph_.nodes().size()); ++user) {
-    const auto& operands = graph_[user].operands;
-    if (std::find(operands.begin(), operands.end(), v) != operands.end() && !has(user))
-      return false;
-  }
-  const auto& outputs = graph_.outputs();
-  return std::find(outputs.begin(), outputs.end(), v) == outputs.end();
+  const auto& uses = uses_.of(v);
+  return !uses_.is_output(v) &&
+         std::all_of(uses.begin(), uses.end(), [&](const Uses::Use& use) { return has(use.user); });
 }
 
 void ProductGroup::gather() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pto/ir/graph.hpp"
+#include "pto/ir/uses.hpp"
 
 namespace pto {
 
@@ -56,6 +57,7 @@ class ProductGroup {
   void add_result(Value v);
 
   const Graph& graph_;
+  const Uses uses_;
   const Value product_;
   bool pays_ = false, packs_right_ = false;
   bool cuts_[kCuts] = {false, false};

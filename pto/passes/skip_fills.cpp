@@ -1,36 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/passes/skip_fills.hpp"
 
-#include <algorithm>
-
 #include "pto/ir/made.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/uses.hpp"
 #include "pto/passes/loop_nest.hpp"
 #include "pto/passes/rewrite.hpp"
 
 namespace pto {
 namespace {
 
-// Returns how often nodes and outputs of a body read a value.
-int64_t uses_of(const Graph& body, Value v) {
-  int64_t uses = std::count(body.outputs().begin(), body.outputs().end(), v);
-  for (const Node& node : body.nodes())
-    uses += std::count(node.operands.begin(), node.operands.end(), v);
-  return uses;
-}
-
 // Says whether iterations 0 to before `size` write all elements of the k-th tensor that they carry.
 bool writes_all(const Graph& body, size_t k, const Dim& size) {
   const Value first = body.inputs()[1 + k];
   const Node& update = body[body.outputs()[k]];
-  if (update.op != Opcode::update || update.operands[0] != first || uses_of(body, first) != 1)
+  if (update.op != Opcode::update || update.operands[0] != first || !Uses(body).is_read_once(first))
     return false;
   const Dims &whole = update.type.shape, &part = body[update.operands[1]].type.shape;
   int places = 0;  // axes of them: with two, the diagonal alone is written
   for (size_t axis = 0; axis < whole.size(); ++axis) {
     const Value offset = update.operands[2 + axis];
     const bool is_place = offset == body.inputs()[0] && whole[axis] == size && part[axis] == Dim(1);
-    if (!is_place && !(is_whole_number(body[offset], 0) && part[axis] == whole[axis])) return false;
+    if (!is_place && !(whole_number(body[offset]) == 0 && part[axis] == whole[axis])) return false;
     places += is_place;
   }
   return places == 1;

@@ -15,13 +15,6 @@ bool is_move(Opcode op) {
   return op == Opcode::transpose || op == Opcode::reshape || op == Opcode::broadcast;
 }
 
-// Says whether a value is another one whose last axis is not its own: a copy of a matrix reads and
-// writes whole cache lines, where a kernel gathers elements.
-bool is_turned(const Graph& graph, Value v) {
-  const Axes axes = turning_axes(graph[v]);
-  return !axes.empty() && !keeps_order(graph[v].type.shape, axes);
-}
-
 // Says whether a number needs no kernel: it is known, comes from numbers, or lies in memory.
 bool is_arithmetic(const Graph& graph, const Node& node) {
   if (node.op == Opcode::constant || node.op == Opcode::reshape) return true;
@@ -55,17 +48,19 @@ StepNodes::StepNodes(const Graph& graph, bool is_body, const std::vector<bool>& 
   for (size_t i = 0; i < is_step_.size(); ++i) {
     const Node& node = graph.nodes()[i];
     const Opcode of = node.op == Opcode::result ? graph[node.operands[0]].op : node.op;
-    const bool stands_apart =
-        operation(of).kernel == KernelForm::Step && !is_gathered_in_kernel(node);
+    const KernelForm form = operation(of).kernel;
+    const bool is_statement =
+        form == KernelForm::Step || form == KernelForm::Part || form == KernelForm::Number;
+    const bool stands_apart = is_statement && !is_gathered_in_kernel(node);
     is_step_[i] = stands_apart || regroups(graph, node) || (!is_kept.empty() && is_kept[i]);
     any_ = any_ || is_step_[i];
   }
-  for (const Value v : graph.outputs()) any_ = any_ || is_turned(graph, v);
+  for (const Value v : graph.outputs()) any_ = any_ || is_turned(graph[v]);
   if (!any_) return;
   for (Value v = 0; static_cast<size_t>(v) < is_step_.size(); ++v)
     if (has(v)) demand(graph[v]);
   for (const Value v : graph.outputs())
-    is_number(graph[v].type) ? demand_number(v) : demand_tensor(v, is_turned(graph, v));
+    is_number(graph[v].type) ? demand_number(v) : demand_tensor(v, is_turned(graph[v]));
   std::sort(roots_.begin(), roots_.end());
 }
 
@@ -74,7 +69,7 @@ bool StepNodes::is_made(Value v) const { return graph_[v].is_parameter() || has(
 void StepNodes::demand(const Node& step) {
   const bool may_alias = step.op == Opcode::matmul || is_move(step.op);
   for (const Value v : step.operands) {
-    const bool is_copied = step.op == Opcode::concat && is_turned(graph_, v);
+    const bool is_copied = step.op == Opcode::concat && is_turned(graph_[v]);
     const bool is_known = step.op == Opcode::size && graph_[v].op == Opcode::constant;
     is_known || is_number(graph_[v].type) ? demand_number(v)
                                           : demand_tensor(v, may_alias || is_copied);

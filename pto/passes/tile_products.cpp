@@ -28,16 +28,11 @@ Dim multiple(const Dim& size, int64_t of) { return quotient_up(size, of) * of; }
 // Hints ask this of the tiles of a product.
 struct Wanted {
   explicit Wanted(const Node& product)
-      : tiles(std::max(kTilesWanted, last(product, "workers", 0))),
+      : tiles(std::max(kTilesWanted, hint_number(product, "workers"))),
         row_tiles(std::max(2 * kTilesWanted, tiles)),
-        rows(last(product, "cube_m", kRowsOfBlock)),
-        cols(last(product, "cube_n", kColsOfBlock)),
-        is_unit(find_hint(product, "cube_m") && last(product, "tiles_per_task", 0) > 0) {}
-
-  static int64_t last(const Node& node, const char* name, int64_t otherwise) {
-    const Hint* hint = find_hint(node, name);
-    return hint == nullptr || hint->numbers.empty() ? otherwise : hint->numbers.back();
-  }
+        rows(hint_number(product, "cube_m", kRowsOfBlock)),
+        cols(hint_number(product, "cube_n", kColsOfBlock)),
+        is_unit(find_hint(product, "cube_m") && hint_number(product, "tiles_per_task") > 0) {}
 
   int64_t tiles;       // one for each worker that the user asks for, and some on any machine
   int64_t row_tiles;   // where rows alone are cut: so many that threads end at the same time

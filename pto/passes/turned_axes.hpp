@@ -3,11 +3,12 @@
 // elements that lie apart.
 //
 //     const Axes axes = turning_axes(node);   // {1, 0} of a matrix's transpose
-//     if (!axes.empty() && !keeps_order(node.type.shape, axes)) ...
+//     if (is_turned(node)) ...                // and these axes have several elements
 //
 // Thread safety: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -34,6 +35,18 @@ std::vector<T> unturned(const std::vector<T>& items, const Axes& axes) {
   return before;
 }
 
+// Returns the axes of the transpose by `second` of a transpose by `first`.
+inline Axes composed(const Axes& first, const Axes& second) {
+  Axes found;
+  for (const int64_t axis : second) found.push_back(first[static_cast<size_t>(axis)]);
+  return found;
+}
+
+// Returns the transpose of x by these axes: x itself where they are in order.
+inline Value turned(GraphBuilder& b, Value x, const Axes& axes) {
+  return std::is_sorted(axes.begin(), axes.end()) ? x : b.transpose(x, axes);
+}
+
 // Says whether only axes of one element change their places; `shape` is that of the result.
 inline bool keeps_order(const Dims& shape, const Axes& axes) {
   int64_t last = -1;
@@ -43,6 +56,13 @@ inline bool keeps_order(const Dims& shape, const Axes& axes) {
     last = axes[i];
   }
   return true;
+}
+
+// Says whether a node is the transpose of a tensor whose last axis is another one: a copy of a
+// matrix reads and writes whole cache lines, where a kernel gathers elements.
+inline bool is_turned(const Node& node) {
+  const Axes axes = turning_axes(node);
+  return !axes.empty() && !keeps_order(node.type.shape, axes);
 }
 
 }  // namespace pto

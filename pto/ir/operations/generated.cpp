@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors that are computed from their shape alone.
+#include "pto/base/strided.hpp"
 #include "pto/ir/operations/evaluation.hpp"
 #include "pto/ir/operations/rules.hpp"
 
@@ -16,12 +17,9 @@ Type infer_iota(const Node& node, const Operands&) {
 std::vector<Bounded> evaluate_iota(Evaluation& in, const Node& node) {
   Bounded out = in.empty(DType::I64, in.sizes(node.type.shape));
   const auto axis = static_cast<size_t>(node.attributes.axes[0]);
-  size_t inner = 1;
-  for (size_t i = axis + 1; i < out.array.shape.size(); ++i)
-    inner *= static_cast<size_t>(out.array.shape[i]);
-  const auto size = static_cast<size_t>(out.array.shape[axis]);
+  const int64_t inner = dense_strides(out.array.shape)[axis], size = out.array.shape[axis];
   for (size_t i = 0; i < out.array.size(); ++i)
-    out.array.integers[i] = static_cast<int64_t>(i / inner % size);
+    out.array.integers[i] = static_cast<int64_t>(i) / inner % size;
   return one_result(std::move(out));
 }
 

@@ -109,9 +109,7 @@ Type infer_transpose(const Node& node, const Operands& operands) {
   std::sort(axes.begin(), axes.end());
   const bool distinct = std::adjacent_find(axes.begin(), axes.end()) == axes.end();
   if (distinct && axes.size() == from.shape.size() && to.shape.size() == axes.size()) return to;
-  fail({"transpose: axes [" +
-            joined(node.attributes.axes, ", ", [](int64_t a) { return text(a); }) + "] on shape " +
-            text(from.shape),
+  fail({"transpose: axes " + text(node.attributes.axes) + " on shape " + text(from.shape),
         "axes are a permutation of 0 .. rank-1", "name every axis once"});
 }
 

@@ -36,7 +36,9 @@ enum class Field : uint8_t { None, Value, Axes, Index, Size, Body, Tile, Precisi
 // Code generation makes this of a node.
 enum class KernelForm : uint8_t {
   None,       // nothing: a graph with such a node has no compiled form
-  Step,       // a statement of its own between the kernels
+  Step,       // a statement of its own between the kernels, which makes tensors
+  Part,       // one that says where a part of its operand lies
+  Number,     // one that makes a number or a size
   Parameter,  // a load, or a number of the call
   Constant,   // a literal
   Position,   // where the loops are

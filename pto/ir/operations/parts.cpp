@@ -56,8 +56,7 @@ std::vector<size_t> places_of_part(const Evaluation& in, const Node& node, size_
 // Elements at an offset that compiled code may compute differently may have any value.
 void allow_offsets(const Evaluation& in, const Node& node, size_t first, Bounded& out) {
   for (size_t i = first; in.with_bounds() && i < node.operands.size(); ++i)
-    if (in.operand(node, i).bounds[0] > 0)
-      std::fill_n(out.bounds.begin(), out.bounds.size(), INFINITY);
+    if (in.operand(node, i).bounds[0] > 0) allow_any_value(out);
 }
 
 void put(const Evaluation& in, const Bounded& part, const std::vector<size_t>& where,
@@ -179,7 +178,7 @@ namespace operations {
 
 constinit const Operation view{.info = {"view", "", Family::Structure, -1},
                                .field = Field::Steps,
-                               .kernel = KernelForm::Step,
+                               .kernel = KernelForm::Part,
                                .infer = infer_view,
                                .evaluate = evaluate_view};
 constinit const Operation update{.info = {"update", "", Family::Structure, -1},

@@ -15,8 +15,7 @@ Type infer_reduce(const Node& node, const Operands& operands) {
   require_dtype(node.op, from.dtype);
   const auto& axes = node.attributes.axes;
   if (normal_axes(node.op, axes, from.shape.size()) != axes)
-    fail({label(node.op) + ": axes [" + joined(axes, ", ", [](int64_t a) { return text(a); }) +
-              "] are not in order",
+    fail({label(node.op) + ": axes " + text(axes) + " are not in order",
           "the axes of a node count from the front and increase", "sort the axes"});
   Type to = from;
   for (const int64_t axis : axes) to.shape[static_cast<size_t>(axis)] = 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations with bodies: graphs that run inside a graph.
 #include <algorithm>
-#include <cmath>
 
 #include "pto/base/text.hpp"
 #include "pto/ir/infer.hpp"
+#include "pto/ir/made.hpp"
 #include "pto/ir/operations/evaluation.hpp"
 #include "pto/ir/operations/rules.hpp"
 
@@ -27,8 +27,8 @@ std::vector<Type> results_of_body(const Node& node) {
   return types;
 }
 
-// The operands behind the first `skipped` are the inputs of a body.
-void require_body(const Node& node, const Operands& operands, size_t skipped, const Graph& body) {
+void require_body(const Node& node, const Operands& operands, const Graph& body) {
+  const size_t skipped = operands_ahead(node);
   if (body.outputs().empty())
     fail({label(node.op) + ": a body has no outputs", "the body computes the results",
           "build the body first"});
@@ -50,28 +50,43 @@ void require_body(const Node& node, const Operands& operands, size_t skipped, co
   }
 }
 
-void require_bodies(const Node& node, const Operands& operands, size_t skipped, size_t count) {
+void require_bodies(const Node& node, const Operands& operands, size_t count) {
   if (node.attributes.bodies.size() != count)
     fail({label(node.op) + ": has " + std::to_string(node.attributes.bodies.size()) + " bodies",
           label(node.op) + " takes " + std::to_string(count), "write each body"});
-  for (const auto& body : node.attributes.bodies) require_body(node, operands, skipped, *body);
+  for (const auto& body : node.attributes.bodies) require_body(node, operands, *body);
 }
 
-void add_sizes_of_bodies(std::vector<SizePair>& pairs, const Node& node, const Operands& operands,
-                         size_t skipped) {
+// The first input of a body that its results replace.
+size_t carried_input(const Node& node) { return first_carried(node) - operands_ahead(node); }
+
+std::vector<SizePair> sizes_of_bodies(const Node& node, const Operands& operands) {
+  std::vector<SizePair> pairs;
+  const auto add = [&](const Type& from, const Type& to, const char* rule,
+                       const Graph* body = nullptr) {
+    for (size_t axis = 0; axis < from.shape.size(); ++axis)
+      pairs.push_back({from.shape[axis], to.shape[axis], false, rule, body});
+  };
+  const size_t ahead = operands_ahead(node);
   for (const auto& body : node.attributes.bodies)
-    for (size_t i = skipped; i < operands.size(); ++i) {
-      const Dims& shape = parameter(*body, i - skipped).type.shape;
-      for (size_t axis = 0; axis < shape.size(); ++axis)
-        pairs.push_back({shape[axis], type(operands, i).shape[axis], false,
-                         "an operand has the shape of the body's input"});
-    }
+    for (size_t i = ahead; i < operands.size(); ++i)
+      add(parameter(*body, i - ahead).type, type(operands, i),
+          "an operand has the shape of the body's input");
+  const Graph &first = node.body(), &last = *node.attributes.bodies.back();
+  for (size_t i = 0; node.op != Opcode::fused && i < last.outputs().size(); ++i)
+    if (node.op == Opcode::branch)
+      add(output_type(first, i), output_type(last, i), "both bodies give values of the same shape",
+          &first);
+    else
+      add(output_type(last, i), parameter(last, i + carried_input(node)).type,
+          "a loop carries values of the same shape", &last);
+  return pairs;
 }
 
-// The values of the operands behind the first `skipped`.
-Shared shared_operands(const Evaluation& in, const Node& node, size_t skipped) {
+// The values of the operands that the bodies take.
+Shared shared_operands(const Evaluation& in, const Node& node) {
   Shared values;
-  for (size_t i = skipped; i < node.operands.size(); ++i)
+  for (size_t i = operands_ahead(node); i < node.operands.size(); ++i)
     values.push_back(in.shared(node.operands[i]));
   return values;
 }
@@ -93,28 +108,16 @@ bool is_open(const Evaluation& in, const Bounded& condition) {
   return in.with_bounds() && condition.bounds[0] > 0;
 }
 
-void allow_any_value(std::vector<Bounded>* results) {
-  for (Bounded& result : *results) std::fill(result.bounds.begin(), result.bounds.end(), INFINITY);
-}
-
 // --- loop: the body takes neither start nor stop; the index stands at the place of step ----------
 
-// Says whether a body's results have the types of its inputs from `first` on.
-bool fits_carried(const Graph& body, size_t first) {
+// Says whether an iteration produces the types that the next one takes.
+bool fits_carried(const Node& node) {
+  const Graph& body = *node.attributes.bodies.back();
+  const size_t first = carried_input(node);
   bool fits = body.outputs().size() + first <= body.inputs().size();
   for (size_t i = 0; fits && i < body.outputs().size(); ++i)
     fits = compatible(parameter(body, i + first).type, output_type(body, i));
   return fits;
-}
-
-// An iteration must produce the types that the next one takes.
-void add_sizes_of_carried(std::vector<SizePair>& pairs, const Graph& body, size_t first) {
-  for (size_t i = 0; i < body.outputs().size(); ++i) {
-    const Dims &from = output_type(body, i).shape, &to = parameter(body, i + first).type.shape;
-    for (size_t axis = 0; axis < from.size(); ++axis)
-      pairs.push_back(
-          {from[axis], to[axis], false, "a loop carries values of the same shape", &body});
-  }
 }
 
 Type infer_loop(const Node& node, const Operands& operands) {
@@ -123,21 +126,13 @@ Type infer_loop(const Node& node, const Operands& operands) {
           "a loop takes start, stop, step and at least one carried value",
           "carry what the loop computes"});
   for (size_t i = 0; i < 3; ++i) require_scalar(node.op, type(operands, i), "a bound");
-  require_bodies(node, operands, 2, 1);
-  const Graph& body = node.body();
-  if (!fits_carried(body, 1))
+  require_bodies(node, operands, 1);
+  if (!fits_carried(node))
     fail({"loop: the body's results do not match its carried inputs",
           "a body maps (index, carried..., others...) to new carried values of the same types",
           "return one value of the same type for each carried one"},
          ErrorKind::Type);
-  return output_type(body, 0);
-}
-
-std::vector<SizePair> sizes_of_loop(const Node& node, const Operands& operands) {
-  std::vector<SizePair> pairs;
-  add_sizes_of_bodies(pairs, node, operands, 2);
-  add_sizes_of_carried(pairs, node.body(), 1);
-  return pairs;
+  return output_type(node.body(), 0);
 }
 
 std::vector<Bounded> evaluate_loop(Evaluation& in, const Node& node) {
@@ -147,7 +142,7 @@ std::vector<Bounded> evaluate_loop(Evaluation& in, const Node& node) {
     fail({"loop: the step is 0", "a loop must come to its end", "use a positive or negative step"});
   const Graph& body = node.body();
   // The body's inputs: the index, in the place of the step, what is carried, the others.
-  Shared values = shared_operands(in, node, 2);
+  Shared values = shared_operands(in, node);
   bool fits = true;  // the next index
   for (int64_t index = bound_of(0); fits && (step > 0 ? index < stop : index > stop);
        fits = !__builtin_add_overflow(index, step, &index)) {
@@ -166,29 +161,22 @@ std::vector<Bounded> evaluate_loop(Evaluation& in, const Node& node) {
 // --- repeat --------------------------------------------------------------------------------------
 
 Type infer_repeat(const Node& node, const Operands& operands) {
-  require_bodies(node, operands, 0, 2);
-  const Graph &condition = node.body(0), &step = node.body(1);
+  require_bodies(node, operands, 2);
+  const Graph& condition = node.body(0);
   if (condition.outputs().size() != 1 || !is_condition(output_type(condition, 0)))
     fail({"repeat: the first body gives " + text(output_type(condition, 0)),
           "one bool or i64 of rank 0 says whether the step runs", "compare numbers"},
          ErrorKind::Type);
-  if (!fits_carried(step, 0))
+  if (!fits_carried(node))
     fail({"repeat: the step's results do not match its carried inputs",
           "a step maps (carried..., others...) to new carried values of the same types",
           "return one value of the same type for each carried one"},
          ErrorKind::Type);
-  return output_type(step, 0);
-}
-
-std::vector<SizePair> sizes_of_repeat(const Node& node, const Operands& operands) {
-  std::vector<SizePair> pairs;
-  add_sizes_of_bodies(pairs, node, operands, 0);
-  add_sizes_of_carried(pairs, node.body(1), 0);
-  return pairs;
+  return output_type(node.body(1), 0);
 }
 
 std::vector<Bounded> evaluate_repeat(Evaluation& in, const Node& node) {
-  Shared values = shared_operands(in, node, 0);
+  Shared values = shared_operands(in, node);
   const size_t carried = node.body(1).outputs().size();
   bool open = false;
   for (;;) {
@@ -201,7 +189,7 @@ std::vector<Bounded> evaluate_repeat(Evaluation& in, const Node& node) {
   }
   values.resize(carried);
   auto results = results_of(values);
-  if (open) allow_any_value(&results);
+  if (open) std::for_each(results.begin(), results.end(), allow_any_value);
   return results;
 }
 
@@ -212,7 +200,7 @@ Type infer_branch(const Node& node, const Operands& operands) {
     fail({"branch: the condition is " + (operands.empty() ? "missing" : text(type(operands, 0))),
           "one bool or i64 of rank 0 chooses a body", "compare numbers, or reduce the tensor"},
          ErrorKind::Type);
-  require_bodies(node, operands, 1, 2);
+  require_bodies(node, operands, 2);
   const Graph &then = node.body(0), &otherwise = node.body(1);
   bool fits = then.outputs().size() == otherwise.outputs().size();
   for (size_t i = 0; fits && i < then.outputs().size(); ++i)
@@ -225,42 +213,23 @@ Type infer_branch(const Node& node, const Operands& operands) {
   return output_type(otherwise, 0);
 }
 
-std::vector<SizePair> sizes_of_branch(const Node& node, const Operands& operands) {
-  std::vector<SizePair> pairs;
-  add_sizes_of_bodies(pairs, node, operands, 1);
-  const Graph &then = node.body(0), &otherwise = node.body(1);
-  for (size_t i = 0; i < then.outputs().size(); ++i) {
-    const Dims &from = output_type(then, i).shape, &to = output_type(otherwise, i).shape;
-    for (size_t axis = 0; axis < from.size(); ++axis)
-      pairs.push_back(
-          {from[axis], to[axis], false, "both bodies give values of the same shape", &then});
-  }
-  return pairs;
-}
-
 std::vector<Bounded> evaluate_branch(Evaluation& in, const Node& node) {
   const Bounded& condition = in.operand(node, 0);
   const Graph& chosen = node.body(holds(condition) ? 0 : 1);
-  auto results = results_of(in.run_body(chosen, shared_operands(in, node, 1)));
-  if (is_open(in, condition)) allow_any_value(&results);
+  auto results = results_of(in.run_body(chosen, shared_operands(in, node)));
+  if (is_open(in, condition)) std::for_each(results.begin(), results.end(), allow_any_value);
   return results;
 }
 
 // --- fused ---------------------------------------------------------------------------------------
 
 Type infer_fused(const Node& node, const Operands& operands) {
-  require_bodies(node, operands, 0, 1);
+  require_bodies(node, operands, 1);
   return output_type(node.body(), 0);
 }
 
-std::vector<SizePair> sizes_of_fused(const Node& node, const Operands& operands) {
-  std::vector<SizePair> pairs;
-  add_sizes_of_bodies(pairs, node, operands, 0);
-  return pairs;
-}
-
 std::vector<Bounded> evaluate_fused(Evaluation& in, const Node& node) {
-  return results_of(in.run_body(node.body(), shared_operands(in, node, 0)));
+  return results_of(in.run_body(node.body(), shared_operands(in, node)));
 }
 
 // --- result --------------------------------------------------------------------------------------
@@ -285,38 +254,30 @@ bool rows_of_result(const RowsOf& rows) {
   return rows.all_mapped && rows.many.attributes.index == rows.one.attributes.index;
 }
 
+constexpr Operation row_with_bodies(std::string_view name, KernelForm kernel,
+                                    Type (*infer)(const Node&, const Operands&),
+                                    std::vector<Bounded> (*evaluate)(Evaluation&, const Node&)) {
+  return {.info = {name, "", Family::Structure, -1},
+          .field = Field::Body,
+          .kernel = kernel,
+          .infer = infer,
+          .results = results_of_body,
+          .sizes = sizes_of_bodies,
+          .evaluate = evaluate};
+}
+
 }  // namespace
 
 namespace operations {
 
-constinit const Operation loop{.info = {"loop", "", Family::Structure, -1},
-                               .field = Field::Body,
-                               .kernel = KernelForm::Step,
-                               .infer = infer_loop,
-                               .results = results_of_body,
-                               .sizes = sizes_of_loop,
-                               .evaluate = evaluate_loop};
-constinit const Operation repeat{.info = {"repeat", "", Family::Structure, -1},
-                                 .field = Field::Body,
-                                 .kernel = KernelForm::Step,
-                                 .infer = infer_repeat,
-                                 .results = results_of_body,
-                                 .sizes = sizes_of_repeat,
-                                 .evaluate = evaluate_repeat};
-constinit const Operation branch{.info = {"branch", "", Family::Structure, -1},
-                                 .field = Field::Body,
-                                 .kernel = KernelForm::Step,
-                                 .infer = infer_branch,
-                                 .results = results_of_body,
-                                 .sizes = sizes_of_branch,
-                                 .evaluate = evaluate_branch};
-constinit const Operation fused{.info = {"fused", "", Family::Structure, -1},
-                                .field = Field::Body,
-                                .kernel = KernelForm::Region,
-                                .infer = infer_fused,
-                                .results = results_of_body,
-                                .sizes = sizes_of_fused,
-                                .evaluate = evaluate_fused};
+constinit const Operation loop =
+    row_with_bodies("loop", KernelForm::Step, infer_loop, evaluate_loop);
+constinit const Operation repeat =
+    row_with_bodies("repeat", KernelForm::Step, infer_repeat, evaluate_repeat);
+constinit const Operation branch =
+    row_with_bodies("branch", KernelForm::Step, infer_branch, evaluate_branch);
+constinit const Operation fused =
+    row_with_bodies("fused", KernelForm::Region, infer_fused, evaluate_fused);
 constinit const Operation result{.info = {"result", "", Family::Structure, 1},
                                  .field = Field::Index,
                                  .kernel = KernelForm::Region,

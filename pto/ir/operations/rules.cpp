@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pto/ir/operations/rules.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "pto/base/text.hpp"
 #include "pto/ir/infer.hpp"
 #include "pto/ir/interpret.hpp"
@@ -52,8 +55,7 @@ size_t require_one_axis(const Node& node, const Dims& shape) {
   const auto& axes = node.attributes.axes;
   const auto rank = static_cast<int64_t>(shape.size());
   if (axes.size() == 1 && axes[0] >= 0 && axes[0] < rank) return static_cast<size_t>(axes[0]);
-  fail({label(node.op) + ": axes [" + joined(axes, ", ", [](int64_t a) { return text(a); }) +
-            "] of the shape " + text(shape),
+  fail({label(node.op) + ": axes " + text(axes) + " of the shape " + text(shape),
         label(node.op) + " works along one axis, which counts from 0", "name one existing axis"},
        ErrorKind::Index);
 }
@@ -81,6 +83,10 @@ std::vector<Bounded> one_result(Bounded result) {
   std::vector<Bounded> results;
   results.push_back(std::move(result));
   return results;
+}
+
+void allow_any_value(Bounded& result) {
+  std::fill(result.bounds.begin(), result.bounds.end(), INFINITY);
 }
 
 }  // namespace pto

@@ -50,4 +50,7 @@ bool has_axes_behind_batch(const RowsOf& rows);
 // The one result of an operation, as evaluate() returns it.
 std::vector<Bounded> one_result(Bounded result);
 
+// Lets elements have any value: compiled code may choose others.
+void allow_any_value(Bounded& result);
+
 }  // namespace pto

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "pto/base/number.hpp"
+#include "pto/base/strided.hpp"
 #include "pto/base/text.hpp"
 #include "pto/ir/bounds.hpp"
 #include "pto/ir/infer.hpp"
@@ -93,9 +94,7 @@ Chosen chosen_places(Evaluation& in, const Node& node, bool may_skip) {
   in.budget().hold(elements_of(chosen.shape));
   const Bounded index = in.broadcast(in.operand(node, 1), chosen.shape);
   in.budget().give_back_to(before);
-  int64_t inner = 1;
-  for (size_t i = axis + 1; i < of.size(); ++i) inner *= of[i];
-  const int64_t count = chosen.shape[axis], size = of[axis];
+  const int64_t inner = dense_strides(of)[axis], count = chosen.shape[axis], size = of[axis];
   for (size_t i = 0; i < index.array.size(); ++i) {
     const int64_t at = index.array.integers[i], lines = static_cast<int64_t>(i) / inner;
     if (at >= size || at < (may_skip ? -1 : 0))
@@ -112,8 +111,6 @@ Chosen chosen_places(Evaluation& in, const Node& node, bool may_skip) {
   return chosen;
 }
 
-void allow_all(Bounded& out) { std::fill_n(out.bounds.begin(), out.bounds.size(), INFINITY); }
-
 // --- gather --------------------------------------------------------------------------------------
 
 // Along the axis of the positions an element of the operand serves as the index says.
@@ -129,7 +126,7 @@ std::vector<Bounded> evaluate_gather(Evaluation& in, const Node& node) {
   const Chosen chosen = chosen_places(in, node, false);
   const std::vector<size_t> places(chosen.places.begin(), chosen.places.end());
   Bounded out = in.gather(in.operand(node, 0), chosen.shape, places);
-  if (!chosen.is_certain) allow_all(out);
+  if (!chosen.is_certain) allow_any_value(out);
   return one_result(std::move(out));
 }
 
@@ -169,7 +166,7 @@ std::vector<Bounded> evaluate_scatter(Evaluation& in, const Node& node) {
     out.array.set(place, part.array.at(i));
     if (in.with_bounds()) out.bounds[place] = part.bounds[i];
   }
-  if (!chosen.is_certain) allow_all(out);
+  if (!chosen.is_certain) allow_any_value(out);
   return one_result(std::move(out));
 }
 
@@ -193,8 +190,20 @@ std::vector<Bounded> evaluate_scatter_add(Evaluation& in, const Node& node) {
   for (size_t i = 0; i < bounds.size(); ++i)
     if (bounds[i].count() > 1)
       out.bounds[i] = bounds[i].at(static_cast<double>(bounds[i].count()), out.array.at(i));
-  if (!chosen.is_certain) allow_all(out);
+  if (!chosen.is_certain) allow_any_value(out);
   return one_result(std::move(out));
+}
+
+constexpr Operation scatter_row(std::string_view name, uint32_t dtypes,
+                                std::vector<Bounded> (*evaluate)(Evaluation&, const Node&)) {
+  return {.info = {name, "", Family::Structure, 3},
+          .dtypes = dtypes,
+          .field = Field::Axes,
+          .kernel = KernelForm::Step,
+          .infer = infer_scatter,
+          .sizes = sizes_of_scatter,
+          .evaluate = evaluate,
+          .keeps_rows_apart = has_axes_behind_batch};
 }
 
 }  // namespace
@@ -209,21 +218,9 @@ constinit const Operation gather{.info = {"gather", "", Family::Structure, 2},
                                  .evaluate = evaluate_gather,
                                  .operand_map = map_gather,
                                  .keeps_rows_apart = has_axes_behind_batch};
-constinit const Operation scatter{.info = {"scatter", "", Family::Structure, 3},
-                                  .field = Field::Axes,
-                                  .kernel = KernelForm::Step,
-                                  .infer = infer_scatter,
-                                  .sizes = sizes_of_scatter,
-                                  .evaluate = evaluate_scatter,
-                                  .keeps_rows_apart = has_axes_behind_batch};
-constinit const Operation scatter_add{.info = {"scatter_add", "", Family::Structure, 3},
-                                      .dtypes = kArithmetic,
-                                      .field = Field::Axes,
-                                      .kernel = KernelForm::Step,
-                                      .infer = infer_scatter,
-                                      .sizes = sizes_of_scatter,
-                                      .evaluate = evaluate_scatter_add,
-                                      .keeps_rows_apart = has_axes_behind_batch};
+constinit const Operation scatter = scatter_row("scatter", kAny, evaluate_scatter);
+constinit const Operation scatter_add =
+    scatter_row("scatter_add", kArithmetic, evaluate_scatter_add);
 
 }  // namespace operations
 }  // namespace pto

@@ -51,12 +51,12 @@ namespace operations {
 
 constinit const Operation size{.info = {"size", "", Family::Structure, -1},
                                .field = Field::Size,
-                               .kernel = KernelForm::Step,
+                               .kernel = KernelForm::Number,
                                .infer = infer_size,
                                .evaluate = evaluate_size};
 constinit const Operation extent{.info = {"extent", "", Family::Structure, 0},
                                  .field = Field::Size,
-                                 .kernel = KernelForm::Step,
+                                 .kernel = KernelForm::Number,
                                  .infer = infer_extent,
                                  .evaluate = evaluate_extent};
 
