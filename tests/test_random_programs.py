@@ -100,7 +100,7 @@ def failure_of(text, seed, folder):
 
 
 @pytest.mark.parametrize("seeds", chunks(), ids=lambda seeds: f"from {seeds[0]}")
-def test_random_programs_compute_what_numpy_does(tmp_path, seeds):
+def test_random_programs_compute_what_numpy_does(tmp_path, seeds, capfd):
     """To the bit, at every stage; a failing program is shown as the shortest text that fails."""
     made, failures = Counter(), []
 
@@ -112,6 +112,8 @@ def test_random_programs_compute_what_numpy_does(tmp_path, seeds):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(check, seeds))
     assert not failures, "\n\n".join(failures[:5])
+    told = capfd.readouterr().err
+    assert "is interpreted" not in told, told  # the C++ compiler refused a text
     assert made["loop"] > len(seeds) / 3 and made["branch"] > len(seeds) / 3, made
     assert made["repeat"] > len(seeds) / 8, made
 
