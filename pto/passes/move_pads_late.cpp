@@ -7,6 +7,7 @@
 #include "pto/ir/infer.hpp"
 #include "pto/ir/operations/operation.hpp"
 #include "pto/ir/rebuild.hpp"
+#include "pto/ir/uses.hpp"
 #include "pto/passes/remove_dead_nodes.hpp"
 
 namespace pto {
@@ -28,11 +29,7 @@ std::vector<int64_t> offsets_of(const GraphBuilder& b, const Node& node, size_t 
 
 class Pads {
  public:
-  explicit Pads(const Graph& graph) : graph_(graph), uses_(graph.nodes().size()) {
-    for (const Node& node : graph.nodes())
-      for (const Value v : node.operands) ++uses_[static_cast<size_t>(v)];
-    for (const Value v : graph.outputs()) ++uses_[static_cast<size_t>(v)];
-  }
+  explicit Pads(const Graph& graph) : graph_(graph), uses_(graph) {}
 
   Graph run() {
     return rebuild(graph_, graph_.outputs(), [&](GraphBuilder& b, const Node& old, Value v) {
@@ -91,7 +88,7 @@ class Pads {
   // The parts of a value that nobody else reads.
   const PadParts* parts_of(Value old, Value now) const {
     const auto found = parts_.find(now);
-    return found != parts_.end() && uses_[static_cast<size_t>(old)] == 1 ? &found->second : nullptr;
+    return found != parts_.end() && uses_.is_read_once(old) ? &found->second : nullptr;
   }
 
   // Returns the parts of a view that ends a known number of elements before the parts do.
@@ -196,7 +193,7 @@ class Pads {
   }
 
   const Graph& graph_;
-  std::vector<int> uses_;
+  const Uses uses_;
   std::map<Value, PadParts> parts_;
 };
 
