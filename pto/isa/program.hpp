@@ -5,8 +5,8 @@
 //     const Frame frame{args, arena, true};
 //     const int64_t count = region::multiply_sizes(rows, cols);
 //     float* const v4 = take<float>(frame, count, "model.py:7");
-//     if (!v4) return kNoMemory;
-//     int32_t code = run<kPlain>(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
+//     int32_t code = kNoMemory;
+//     if (v4) code = run<kPlain>(frame, region_0, tensors, 2, scalars, 3, 0, items, bytes, 0);
 //
 // A Frame is where a statement runs: on the thread that called the program, where each kernel may
 // use all threads, or in an iteration that runs beside others, where kernels run at once.
