@@ -49,6 +49,17 @@ def test_an_entry_asks_no_tensor_for_its_size_and_has_no_label(dynamic, asked):
     assert callback_handler.end_callbacks == []
 
 
+def test_a_size_is_that_of_its_axis(asked):
+    def sizes(x, y):  # a step of ATen takes the number itself
+        return torch.kthvalue(x, x.shape[1] // 2 + 1)[0], y * y.shape[2] + y.shape[0]
+
+    run = torch.compile(sizes, backend="pto", dynamic=True)
+    for rows, columns, planes in ((2, 3, 5), (7, 4, 6), (4, 9, 2)):
+        given = torch.randn(rows, columns), torch.ones(planes, 3, rows + columns)
+        torch.testing.assert_close(run(*given), sizes(*given), rtol=0, atol=0)
+    assert asked == []
+
+
 @config.patch(record_runtime_overhead=False)
 def test_a_label_that_the_user_leaves_out_stays_out():
     torch.compile(model, backend="pto")(*inputs(2))

@@ -42,12 +42,12 @@ _CIRCULAR = torch.ops.aten._pad_circular.default
 # Its decomposition takes what stands behind a row's first -1 for class 0.
 _WRONG = torch.ops.aten.multilabel_margin_loss_forward.default
 _WINDOWS = torch.ops.aten.im2col.default  # pools.py joins parts, in the place of positions
-_OTHERS = (_WRONG, _WINDOWS)
+_LEFT_WHOLE = (_WRONG, _WINDOWS)
 
 
 def without_whole(table: dict) -> dict:
     """A table of decompositions that leaves these overloads whole."""
-    kept = {one: decompose for one, decompose in table.items() if one not in (*WHOLE, *_OTHERS)}
+    kept = {one: decompose for one, decompose in table.items() if one not in (*WHOLE, *_LEFT_WHOLE)}
     return kept | {one: partial(_in_planes, table[one]) for one in _PIXELS}
 
 
@@ -59,8 +59,8 @@ def _in_planes(decompose: Callable, x: torch.Tensor, factor: int) -> Any:
 @contextmanager
 def kept_whole() -> Iterator[None]:
     """Lets PyTorch trace these overloads without its decompositions in Python."""
-    before = {one: dict(one.py_kernels) for one in (*WHOLE, *_OTHERS, _CIRCULAR)}
-    for one in (*WHOLE, *_OTHERS):
+    before = {one: dict(one.py_kernels) for one in (*WHOLE, *_LEFT_WHOLE, _CIRCULAR)}
+    for one in (*WHOLE, *_LEFT_WHOLE):
         for key in _DECOMPOSING:
             one.py_kernels.pop(key, None)
         one.py_kernels |= _kernels_for_symbols(one)
